@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: MIT
+# The front door: what people type. meson.build does the work.
+BUILD   ?= build
+PREFIX  ?= /usr/local
+DESTDIR ?=
+THREADS ?= 4
+RECORDS ?= 50000
+
+.DEFAULT_GOAL := all
+.PHONY: all build demo check install clean help need-build need-demo need-check
+
+all: need-build build
+
+# Recipes below are serial: packages first, then meson, then ninja.
+.NOTPARALLEL:
+
+need-build:
+	@scripts/need build
+need-demo:
+	@scripts/need build demo
+need-check:
+	@scripts/need build demo check
+
+$(BUILD)/build.ninja:
+	@meson setup --prefix=$(PREFIX) $(BUILD) >$(BUILD).log 2>&1 || { cat $(BUILD).log; exit 1; }
+	@mv $(BUILD).log $(BUILD)/setup.log
+
+build: $(BUILD)/build.ninja
+	@ninja -C $(BUILD) --quiet
+
+# Which lock cures an unmodified Debian program: Kyoto Cabinet's own test of its cache database.
+demo: need-demo build
+	$(BUILD)/src/cli/hotlock try --runs 5 --metric 'time: ([0-9.]+)' --lower-better -- \
+	    kccachetest wicked -th $(THREADS) -capcnt 10000 $(RECORDS)
+
+check: need-check
+	@scripts/check $(BUILD)
+
+install: all
+	@DESTDIR=$(DESTDIR) meson install -C $(BUILD) --no-rebuild
+
+clean:
+	rm -rf $(BUILD) $(BUILD).log
+
+help:
+	@echo 'make                  build the library, the preload and the command in $(BUILD)/'
+	@echo 'make demo             find the best lock for an unmodified Debian program'
+	@echo 'make check            run every test; the last line is the count'
+	@echo 'make install          install under PREFIX=$(PREFIX), staged under DESTDIR='
+	@echo 'make clean            remove $(BUILD)/'
+	@echo 'demo and check install the Debian packages they need (scripts/packages.txt).'
+	@echo 'HOTLOCK_STRESS_SECONDS=N make check     longer stress runs (default 2)'
