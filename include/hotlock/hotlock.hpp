@@ -46,7 +46,7 @@ template <class Clock, class Duration, class TryUntil>
 bool until(const std::chrono::time_point<Clock, Duration> &when, TryUntil try_until) {
     for (;;) {
         const auto now = Clock::now();
-        if (try_until(deadline_after(when - now))) return true;
+        if (try_until(when > now ? deadline_after(when - now) : hl_now_ns())) return true;
         if (Clock::now() >= when) return false;
     }
 }
