@@ -1,0 +1,294 @@
+// SPDX-License-Identifier: MIT
+// queue.h - what the queue locks share: nodes, where they come from, and how a waiter waits.
+//
+// Every waiter has a node and waits on that node's state only:
+//
+//   WAITING   in the queue, awake (spinning or yielding)
+//   SLEEPING  in the queue, asleep on `state`; whoever changes the state wakes it
+//   GRANTED   the lock is yours
+//   HEIR      you are first, the lock is not handed to you: compete for it
+//   BARGED    (mcs, holder) it overtook the queue, its node is not in it
+//   OUT       taken out of the queue by a passer-by
+//   an address  GONE: timed out of the lock at that address; the node stays in its queue until a
+//             passer-by takes it out, or another timed wait on that lock takes it over
+//
+// The common rule against waiting for a thread that does not run ("locks can be passed to
+// interrupted spinners": Stultz, linux-ia64, February 2002): a lock is handed over only to a
+// first waiter that is awake. If it sleeps, the lock becomes free to whoever runs (barging), and
+// the sleeper is woken as HEIR. It then competes, closes the door to newcomers after
+// HL_BYPASS_NS, and sleeps with the door closed after HL_ROUNDS lost rounds. So the order is
+// first come, first served while all waiters are awake, and overtaking a sleeper is bounded.
+#ifndef HOTLOCK_QUEUE_H
+#define HOTLOCK_QUEUE_H
+
+#include "wait.h"
+
+enum { HL_WAITING, HL_SLEEPING, HL_GRANTED, HL_HEIR, HL_BARGED, HL_OUT };
+
+typedef HL_ATOMIC(uintptr_t) hl_atomic_uptr_t;
+typedef HL_ATOMIC(uint32_t) hl_atomic_u32_t;
+typedef HL_ATOMIC(uint16_t) hl_atomic_u16_t;
+typedef HL_ATOMIC(struct hl_node *) hl_atomic_node_t;
+
+// Aligned so that the low four bits of a node's address can carry flags (see hl_tail_t).
+typedef struct hl_node {
+    hl_atomic_node_t next;
+    hl_atomic_uptr_t state;
+} __attribute__((aligned(16))) hl_node_t;
+
+HL_INLINE bool hl_is_gone(uintptr_t state) { return state > HL_OUT; }
+
+HL_INLINE void hl_node_ready(hl_node_t *n, uintptr_t state) {
+    hl_store(&n->next, (hl_node_t *)NULL);
+    hl_store(&n->state, state);
+}
+
+// ------------------------------------------------------------------------- the node pool
+// For locks of four bytes, whose tail names a node by 12 bits, and for timed waiters, whose node
+// may outlive their call. A node is claimed by its flag, so a thread has no identity, nothing is
+// set up and nothing is given back at thread exit. When all are in use, waiters poll.
+#define HL_POOL_NODES 4096  // index 0 means none, 1 means HL_HELD
+typedef struct {
+    hl_node_t node;
+    hl_atomic_u32_t claimed;
+} HL_ALIGNED hl_pool_node_t;
+typedef struct { hl_pool_node_t at[HL_POOL_NODES]; } hl_pool_t;
+HL_GLOBAL(hl_pool_t, hl_pool);
+
+// A node for a wait on `lock`: one that an earlier call left in its queue (*queued: awake again, in
+// its old place), or a free one; NULL when none is near. The search starts at a place that
+// depends on the thread's stack, so a thread finds the same node, still in its cache.
+HL_INLINE hl_node_t *hl_node_claim(const void *lock, bool *queued) {
+    uintptr_t stack = (uintptr_t)__builtin_frame_address(0) >> 14;
+    uint32_t at = (uint32_t)(stack * 2654435761u) >> 8;
+    for (int tries = 0; tries < 256; tries++, at++) {
+        hl_pool_node_t *n = &hl_pool.at[2 + at % (HL_POOL_NODES - 2)];
+        *queued = false;
+        // pairs with the release in hl_node_free(): the last owner's accesses come before
+        if (!hl_load(&n->claimed) && hl_cas_acq(&n->claimed, 0u, 1u)) return &n->node;
+        *queued = true;
+        if (hl_load(&n->node.state) == (uintptr_t)lock &&
+            hl_cas_acqrel(&n->node.state, (uintptr_t)lock, HL_WAITING))
+            return &n->node;
+    }
+    return NULL;
+}
+
+HL_INLINE void hl_node_free(hl_node_t *n) {
+    hl_store_rel(&((hl_pool_node_t *)(void *)n)->claimed, 0u);
+}
+
+// ------------------------------------------------------------------------- waiting in the queue
+// A link that is certain to come: its writer is between joining the queue and linking itself.
+HL_INLINE hl_node_t *hl_await_link(hl_atomic_node_t *link) {
+    hl_node_t *n = hl_load_acq(link);
+    if (hl_likely(n != NULL)) return n;
+    hl_poll_t wait = hl_poll_begin(HL_WAIT_YIELD, HL_NO_DEADLINE);
+    while (!(n = hl_load_acq(link))) (void)hl_poll(&wait);
+    return n;
+}
+
+// Waits until the state is GRANTED or HEIR: true. False: the deadline passed, and the node is left
+// in the queue of `lock` as GONE. The acquires pair with the releases in hl_pass(), hl_promote().
+HL_SLOW bool hl_queue_wait(const void *lock, hl_node_t *me, hl_wait_policy_t policy,
+                           uint64_t deadline_ns) {
+    uint64_t begin = hl_ticks(), spin = hl_ns_to_ticks(HL_SPIN_NS);
+    for (;;) {
+        uintptr_t s = hl_load_acq(&me->state);
+        if (s == HL_GRANTED || s == HL_HEIR) return true;
+        if (hl_past(deadline_ns)) {
+            if (hl_cas_rel(&me->state, s, (uintptr_t)lock)) return false;
+            continue;
+        }
+        hl_pause();
+        if (hl_ticks() - begin < spin) continue;
+        if (policy == HL_WAIT_YIELD) hl_yield();
+        if (policy != HL_WAIT_PARK) continue;
+        if (s == HL_SLEEPING || hl_cas(&me->state, HL_WAITING, HL_SLEEPING))
+            hl_futex_wait(hl_low_half(&me->state), HL_SLEEPING, deadline_ns, HL_FUTEX_PRIVATE);
+    }
+}
+
+HL_INLINE void hl_node_wake(hl_node_t *n) {  // n may be gone by now: only a name
+    hl_futex_wake(hl_low_half(&n->state), HL_FUTEX_PRIVATE);
+}
+
+// What became of a first waiter: see hl_pass() and hl_promote().
+typedef enum { HL_WAS_AWAKE, HL_WAS_ASLEEP, HL_WAS_GONE } hl_was_t;
+
+// Changes the state of a waiter: to `awake` if it is awake, to HEIR if it sleeps (the caller wakes
+// it), to OUT if it is GONE (the caller takes it out).
+HL_INLINE hl_was_t hl_settle(hl_node_t *n, uintptr_t awake) {
+    for (;;) {
+        uintptr_t s = hl_load_acq(&n->state);  // GONE: pairs with hl_queue_wait()
+        uintptr_t new_ = hl_is_gone(s) ? HL_OUT : s == HL_SLEEPING ? HL_HEIR : awake;
+        if (!hl_cas_rel(&n->state, s, new_)) continue;
+        return hl_is_gone(s) ? HL_WAS_GONE : s == HL_SLEEPING ? HL_WAS_ASLEEP : HL_WAS_AWAKE;
+    }
+}
+
+// The holder hands the lock to a first waiter that is awake. ASLEEP: it is the heir now; free
+// the lock, then wake it.
+HL_INLINE hl_was_t hl_pass(hl_node_t *first) { return hl_settle(first, HL_GRANTED); }
+
+// Makes a waiter the heir, awake or woken.
+HL_INLINE hl_was_t hl_promote(hl_node_t *first) {
+    hl_was_t was = hl_settle(first, HL_HEIR);
+    if (was == HL_WAS_ASLEEP) hl_node_wake(first);
+    return was;
+}
+
+// ------------------------------------------------------------------------- a tail with flags
+// The tail of mcs, nmcs and nmcs4: a node's name and four flags. The name is the address, or in
+// a 16-bit tail the pool index times 16.
+//
+//   0                       free, nobody waits
+//   HELD                    held, nobody waits
+//   node                    held, waiters; node is the last
+//   node | BARGE            held by a thread that overtook the queue; its first waiter is HEIR
+//   node | BARGE | FREE     free, the same waiters
+//   CLOSED                  with BARGE: only the heir may take the lock
+//   ASLEEP                  with BARGE: the heir sleeps on this word, the releaser wakes it
+#define HL_FREE   ((uintptr_t)1)
+#define HL_BARGE  ((uintptr_t)2)
+#define HL_CLOSED ((uintptr_t)4)
+#define HL_ASLEEP ((uintptr_t)8)
+#define HL_FLAGS  ((uintptr_t)15)
+#define HL_HELD   ((uintptr_t)16)
+
+// Exactly one of wide and narrow is set, and known when this is compiled.
+typedef struct {
+    hl_atomic_uptr_t *wide;
+    hl_atomic_u16_t *narrow;
+    hl_atomic_u32_t *word;  // the narrow tail is its low half: what a futex can name
+} hl_tail_t;
+
+#define hl_tail_load(t)     ((t).wide ? hl_load((t).wide) : (uintptr_t)hl_load((t).narrow))
+#define hl_tail_load_acq(t) ((t).wide ? hl_load_acq((t).wide) : (uintptr_t)hl_load_acq((t).narrow))
+#define hl_tail_cas_(cas, t, old, new_) \
+    ((t).wide ? cas((t).wide, (old), (new_)) \
+              : cas((t).narrow, (uint16_t)(old), (uint16_t)(new_)))
+#define hl_tail_cas(t, old, new_)        hl_tail_cas_(hl_cas, t, old, new_)
+#define hl_tail_cas_acq(t, old, new_)    hl_tail_cas_(hl_cas_acq, t, old, new_)
+#define hl_tail_cas_rel(t, old, new_)    hl_tail_cas_(hl_cas_rel, t, old, new_)
+#define hl_tail_cas_acqrel(t, old, new_) hl_tail_cas_(hl_cas_acqrel, t, old, new_)
+
+HL_INLINE uintptr_t hl_name(hl_tail_t t, hl_node_t *n) {
+    return t.wide ? (uintptr_t)n : (uintptr_t)((hl_pool_node_t *)(void *)n - hl_pool.at) << 4;
+}
+
+HL_INLINE hl_node_t *hl_named(hl_tail_t t, uintptr_t name) {
+    name &= ~HL_FLAGS;
+    return t.wide ? (hl_node_t *)name : &hl_pool.at[name >> 4].node;
+}
+
+HL_INLINE bool hl_can_take(uintptr_t seen) {
+    return seen == 0 || (seen & (HL_FREE | HL_CLOSED)) == HL_FREE;
+}
+
+// Takes a lock that is free, or free to barge for. The acquire pairs with every release that sets
+// FREE or 0; a failure says only that the tail changed.
+HL_INLINE bool hl_tail_take(hl_tail_t t, uintptr_t seen) {
+    return hl_can_take(seen) && hl_tail_cas_acq(t, seen, seen ? seen & ~HL_FREE : HL_HELD);
+}
+
+// A holder that found its first waiter asleep and made it heir: the lock is free to whoever runs.
+HL_INLINE void hl_tail_free(hl_tail_t t, hl_node_t *heir) {
+    uintptr_t seen = hl_tail_load(t);
+    while (!hl_tail_cas_rel(t, seen, seen | HL_FREE | HL_BARGE)) seen = hl_tail_load(t);
+    hl_node_wake(heir);
+}
+
+// A holder that overtook the queue leaves; `seen` is the tail, with BARGE. False: it changed.
+HL_INLINE bool hl_tail_unbarge(hl_tail_t t, uintptr_t seen) {
+    if (!hl_tail_cas_rel(t, seen, (seen | HL_FREE) & ~HL_ASLEEP)) return false;
+    if (seen & HL_ASLEEP)
+        hl_futex_wake(t.wide ? hl_low_half(t.wide) : (void *)t.word, HL_FUTEX_PRIVATE);
+    return true;
+}
+
+// The heir sleeps until a release clears ASLEEP; with the door closed when it is owed the lock.
+HL_INLINE void hl_heir_sleep(hl_tail_t t, uintptr_t seen, bool owed, uint64_t deadline_ns) {
+    uintptr_t mark = (seen & ~HL_CLOSED) | HL_ASLEEP | (owed ? HL_CLOSED : 0);
+    if (!hl_tail_cas(t, seen, mark)) return;
+    uint32_t word = t.wide ? (uint32_t)mark : hl_load(t.word);
+    if (!t.wide && (uint16_t)word != (uint16_t)mark) return;
+    hl_futex_wait(t.wide ? hl_low_half(t.wide) : (void *)t.word, word, deadline_ns,
+                  HL_FUTEX_PRIVATE);
+}
+
+// The heir competes until it has the lock, FREE and BARGE gone: true; or until the deadline, the
+// lock being held: false, and it must leave the queue.
+HL_SLOW bool hl_heir_compete(hl_tail_t t, hl_wait_policy_t policy, uint64_t deadline_ns) {
+    uint64_t begin = hl_ticks(), spin = hl_ns_to_ticks(HL_SPIN_NS);
+    uint64_t bypass = hl_ns_to_ticks(HL_BYPASS_NS);
+    for (unsigned lost = 0;;) {
+        uintptr_t seen = hl_tail_load(t);
+        if (seen & HL_FREE) {
+            if (hl_tail_cas_acq(t, seen, seen & ~HL_FLAGS)) return true;
+            continue;
+        }
+        hl_pause();
+        if (!(seen & HL_BARGE)) continue;  // the releaser is about to free it
+        if (hl_past(deadline_ns)) return false;
+        uint64_t spent = hl_ticks() - begin;
+        if (spent < bypass) continue;
+        if (spent < bypass + spin || policy != HL_WAIT_PARK) {
+            if (!(seen & HL_CLOSED)) (void)hl_tail_cas(t, seen, seen | HL_CLOSED);
+            if (policy == HL_WAIT_YIELD) hl_yield();
+            continue;
+        }
+        lost++;
+        hl_heir_sleep(t, seen, lost % HL_ROUNDS == 0, deadline_ns);
+        begin = hl_ticks();
+    }
+}
+
+// A newcomer that finds the queue being overtaken tries for a moment before it joins: the threads
+// ahead of it are asleep. True: it has the lock.
+HL_INLINE bool hl_barge(hl_tail_t t, uint64_t deadline_ns) {
+    uint64_t begin = hl_ticks(), bypass = hl_ns_to_ticks(HL_BYPASS_NS);
+    for (;;) {
+        uintptr_t seen = hl_tail_load(t);
+        if (hl_can_take(seen)) {
+            if (hl_tail_take(t, seen)) return true;
+            continue;
+        }
+        if ((seen & (HL_BARGE | HL_CLOSED)) != HL_BARGE) return false;
+        if (hl_ticks() - begin > bypass || hl_past(deadline_ns)) return false;
+        hl_pause();
+    }
+}
+
+// ------------------------------------------------------------------------- tail and first waiter
+// The words of a lock. nmcs keeps its first waiter as an address, nmcs4 as a name, mcs not at all
+// (its holder's node links to it). `first` is the holder's, or the heir's while BARGE is set.
+typedef struct {
+    hl_tail_t tail;
+    hl_atomic_node_t *first;
+    hl_atomic_u16_t *first_name;
+} hl_queue_t;
+
+HL_INLINE void hl_set_first(hl_queue_t q, hl_node_t *n) {
+    if (q.first) hl_store(q.first, n);
+    else if (q.first_name) hl_store(q.first_name, (uint16_t)(n ? hl_name(q.tail, n) : 0));
+}
+
+// The heir's deadline passed while another holds the lock: the next waiter, if any, is heir.
+HL_INLINE void hl_abdicate(hl_queue_t q, hl_node_t *me) {
+    for (hl_node_t *out = me;;) {
+        hl_node_t *next = hl_load_acq(&out->next);
+        uintptr_t seen = hl_tail_load(q.tail);
+        if (!next && (seen & ~HL_FLAGS) == hl_name(q.tail, out)) {  // nobody: no queue any more
+            hl_set_first(q, NULL);
+            if (!hl_tail_cas_rel(q.tail, seen, seen & HL_FREE ? 0 : HL_HELD)) continue;
+        } else if (!next) {
+            next = hl_await_link(&out->next);
+        }
+        if (out != me) hl_node_free(out);
+        if (!next || hl_promote(next) != HL_WAS_GONE) return;
+        out = next;
+    }
+}
+
+#endif
