@@ -1,0 +1,10 @@
+/* SPDX-License-Identifier: MIT */
+/* Every subcommand: add one line here and one file to meson.build. */
+#include "commands.h"
+
+const cli_command_t cli_commands[] = {
+    {"try", cmd_try, "run a program under each lock and say which cures it"},
+    {"run", cmd_run, "run a program under one lock"},
+    {"locks", cmd_locks, "list the locks and what they cost"},
+    {0},
+};

@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: MIT */
+/* Every subcommand's function. */
+#ifndef HOTLOCK_COMMANDS_H
+#define HOTLOCK_COMMANDS_H
+
+#include "cli.h"
+
+int cmd_locks(int argc, char **argv);
+int cmd_run(int argc, char **argv);
+int cmd_try(int argc, char **argv);
+
+#endif
