@@ -12,7 +12,7 @@ enum { KEY_LOCK = 'l', KEY_THREADS = 't', KEY_SECONDS = 's', KEY_JSON = 'j', KEY
 
 static const struct argp_option common_options[] = {
     { "lock", KEY_LOCK, "NAME[:WAIT]", 0,
-      "the lock (default park), and how it waits: spin, yield or park", 0 },
+      "the lock (default park; pair: all), and how it waits: spin, yield or park", 0 },
     { "threads", KEY_THREADS, "N", 0, "worker threads (default 2)", 0 },
     { "seconds", KEY_SECONDS, "S", 0, "how long to run (default 1)", 0 },
     { "json", KEY_JSON, NULL, 0, "one line of JSON", 0 },
@@ -78,6 +78,8 @@ static void settle(struct choices *c)
 {
     struct run *run = c->run;
     const char *fallback = run->workload->loops[0].lock;
+    if (!c->lock && run->workload->every_lock)
+        return;
     choose_lock(run, c->lock ? c->lock : find_loop(run->workload, "park") ? "park" : fallback);
     run->closures = run->lock->combines;
     if (!c->form)
@@ -132,7 +134,6 @@ void options_parse(struct run *run, int argc, char **argv)
                                .children = children };
     struct choices c = { .run = run };
     run->threads = 2;
-    run->seconds = 1;
     cli_parse(&argp, argc, argv, false, &c);
     settle(&c);
 }

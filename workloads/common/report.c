@@ -77,6 +77,8 @@ void report_text(const struct run *run)
     if (run->futex_calls >= 0)
         printf(", %" PRId64 " futex calls by hotlock's locks", run->futex_calls);
     putchar('\n');
+    if (run->workload->report)
+        run->workload->report(run);
 }
 
 static void real(const char *key, double value)
@@ -123,6 +125,7 @@ void report_json(const struct run *run)
     whole("threads", run->threads);
     flag("processes", run->processes);
     flag("partial", run->interrupted != 0);
+    flag("finished", run->finished);
     real("seconds", f.seconds);
     printf(",\"unit\":\"%s\"", run->workload->unit);
     whole("ops", run->ops);

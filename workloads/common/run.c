@@ -157,6 +157,19 @@ static void start_workers(struct run *run, pthread_t *threads)
     pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 
+/* A worker process that failed has said why and will never reach the end. */
+static void reap(struct run *run)
+{
+    int status;
+    while (waitpid(-1, &status, WNOHANG) > 0) {
+        if (status == 0)
+            continue;
+        if (run->workload->cleanup)
+            run->workload->cleanup(run);
+        exit(WORKLOAD_BROKEN);
+    }
+}
+
 /* The end must come: a waiter that nobody ever lets in is a broken lock, not a slow one. */
 static void await_end(struct run *run, pthread_t *threads)
 {
@@ -170,14 +183,14 @@ static void await_end(struct run *run, pthread_t *threads)
         if (hl_now_ns() - since > STUCK_SECONDS * 1000000000ull)
             run_broken(run, "%u of %u threads still wait %d s after the end", run->threads - ended,
                        run->threads, STUCK_SECONDS);
+        if (run->processes)
+            reap(run);
         hl_nap(1000000);
     }
-    for (unsigned i = 0; i < run->threads; i++) {
-        if (run->processes)
-            wait(NULL);
-        else
-            pthread_join(threads[i], NULL);
-    }
+    for (unsigned i = 0; i < run->threads && !run->processes; i++)
+        pthread_join(threads[i], NULL);
+    while (run->processes && wait(NULL) > 0)
+        ;
 }
 
 /* ---------------------------------------------------------------- watching them */
@@ -271,14 +284,14 @@ static void measure(struct run *run)
     run->begin_ns = hl_now_ns();
     pthread_barrier_wait(&line->barrier);
     watch_workers(run);
-    bool done = run_stopping(run) && !run->interrupted; /* the workers ended it themselves */
+    run->finished = run_stopping(run) && !run->interrupted; /* the workers ended it themselves */
     run->end_ns = hl_now_ns();
     uint64_t ticks = hl_ticks() - begin_ticks;
     run->ns_per_tick = ticks ? (double)(run->end_ns - run->begin_ns) / (double)ticks : 1;
     run->ops = run_total(run);
     atomic_store_explicit(&run->stop, true, memory_order_relaxed);
     await_end(run, threads);
-    if (done) {
+    if (run->finished) {
         run->end_ns = latest_end(run);
         run->ops = run_total(run);
     }
@@ -322,6 +335,8 @@ int workload_main(const struct workload *workload, void *data, int argc, char **
     watch_signals();
     if (workload->setup)
         workload->setup(run);
+    if (run->seconds == 0)
+        run->seconds = 1;
     if (!run->interrupted)
         measure(run);
     if (!run->interrupted)

@@ -60,7 +60,9 @@ struct workload {
     /* After they ended: is what the lock protects as it must be? Says what is wrong with run_broken(). */
     void (*check)(struct run *run);
     void (*cleanup)(struct run *run); /* whatever happened */
+    void (*report)(const struct run *run); /* more lines of text, or NULL */
     bool forms;                       /* has --form */
+    bool every_lock;                  /* without --lock it does not choose one */
     bool prints_seconds;              /* a line each second */
 };
 
@@ -70,7 +72,7 @@ struct run {
     const struct lock_info *lock;
     worker_fn loop;
     unsigned threads;
-    double seconds;
+    double seconds; /* 0: not given */
     bool json;
     bool closures;  /* sections are functions, run by LOCK_RUN where the lock has it */
     bool processes; /* workers are processes, not threads */
@@ -87,6 +89,7 @@ struct run {
     unsigned windows;
     double cpu, foreign;  /* in processors */
     int64_t futex_calls;
+    bool finished;   /* the workers had done all they were to do before the time was up */
     int interrupted; /* signal number */
 };
 

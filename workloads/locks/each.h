@@ -41,6 +41,7 @@
 #include "one.h"
 #define LOCK_DESCRIPTOR "ali.h"
 #include "one.h"
+#ifndef WORKLOAD_OURS_ONLY
 #define LOCK_DESCRIPTOR "pthread_mutex.h"
 #include "one.h"
 #define LOCK_DESCRIPTOR "pthread_spin.h"
@@ -70,6 +71,7 @@
 #include "one.h"
 #define LOCK_DESCRIPTOR "flatcomb.h"
 #include "one.h"
+#endif
 #endif
 #endif
 #undef LOCK_BODY
