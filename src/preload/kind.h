@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: MIT
+// kind.h - one lock behind the pthread names. Included once per lock by kinds.c, with
+//
+//   LOCK         the lock of a mutex
+//   SPIN         the lock of a spinlock: one that fits 4 bytes
+//   SPIN_SHARED  the first word of a process-shared spinlock
+//   SPIN_MARK    nonzero: SPIN cannot be shared by processes; a word whose low half is this value,
+//                which SPIN never stores, is a tas lock in its last byte instead
+//
+// defined; it leaves a table named LOCK_ops. Unlocking what is not locked is undefined in POSIX
+// and harmless in libc, where programs get away with it; a queue lock would never recover.
+#define PASTE_(a, b, c) a##b##c
+#define PASTE(a, b, c)  PASTE_(a, b, c)
+#define MY(op)          PASTE(LOCK, _, op)
+#define MUTEX(op)       PASTE(hl_, LOCK, _##op)
+#define SPINLOCK(op)    PASTE(hl_, SPIN, _##op)
+
+_Static_assert(sizeof(MUTEX(t)) <= sizeof((hlp_mutex_t *)0)->lock, "too big for a mutex");
+_Static_assert(sizeof(SPINLOCK(t)) <= sizeof(pthread_spinlock_t), "too big for a spinlock");
+
+// ------------------------------------------------------------------------- mutex
+static int MY(lock)(pthread_mutex_t *m) {
+    MUTEX(lock)((MUTEX(t) *)(void *)m);
+    return 0;
+}
+
+static int MY(trylock)(pthread_mutex_t *m) {
+    return MUTEX(trylock)((MUTEX(t) *)(void *)m) ? 0 : EBUSY;
+}
+
+static int MY(unlock)(pthread_mutex_t *m) {
+    MUTEX(t) *l = (MUTEX(t) *)(void *)m;
+    if (hl_likely(MUTEX(is_locked)(l))) MUTEX(unlock)(l);
+    return 0;
+}
+
+static bool MY(lock_until)(hlp_mutex_t *m, uint64_t deadline_ns) {
+    return MUTEX(lock_until)((MUTEX(t) *)(void *)m, deadline_ns);
+}
+
+static bool MY(is_locked)(const hlp_mutex_t *m) {
+    return MUTEX(is_locked)((const MUTEX(t) *)(const void *)m);
+}
+
+// ------------------------------------------------------------------------- spinlock
+static int MY(spin_init)(pthread_spinlock_t *s, int shared) {
+    word_t *w = word(s);
+    hl_store(w, shared == PTHREAD_PROCESS_SHARED ? SPIN_SHARED : 0u);
+    return 0;
+}
+
+static int MY(spin_destroy)(pthread_spinlock_t *s) {
+    (void)s;
+    return 0;
+}
+
+static int MY(spin_lock)(pthread_spinlock_t *s) {
+    if (SPIN_MARK && is_marked(s, SPIN_MARK)) hl_tas_lock(last_byte(s));
+    else SPINLOCK(lock)((SPINLOCK(t) *)(void *)s);
+    return 0;
+}
+
+static int MY(spin_trylock)(pthread_spinlock_t *s) {
+    bool got = SPIN_MARK && is_marked(s, SPIN_MARK)
+                   ? hl_tas_trylock(last_byte(s))
+                   : SPINLOCK(trylock)((SPINLOCK(t) *)(void *)s);
+    return got ? 0 : EBUSY;
+}
+
+static int MY(spin_unlock)(pthread_spinlock_t *s) {
+    SPINLOCK(t) *l = (SPINLOCK(t) *)(void *)s;
+    if (SPIN_MARK && is_marked(s, SPIN_MARK)) hl_tas_unlock(last_byte(s));
+    else if (hl_likely(SPINLOCK(is_locked)(l))) SPINLOCK(unlock)(l);
+    return 0;
+}
+
+#define TABLE(name_)                                                                             \
+    {                                                                                            \
+        .name = name_, .lock = MY(lock), .trylock = MY(trylock), .unlock = MY(unlock),           \
+        .lock_until = MY(lock_until), .is_locked = MY(is_locked), .spin_init = MY(spin_init),    \
+        .spin_destroy = MY(spin_destroy), .spin_lock = MY(spin_lock),                            \
+        .spin_trylock = MY(spin_trylock), .spin_unlock = MY(spin_unlock)                         \
+    }
+#define NAME_(x) #x
+#define NAME(x)  NAME_(x)
+static const hlp_ops_t MY(ops) = TABLE(NAME(LOCK));
+
+#undef PASTE_
+#undef PASTE
+#undef MY
+#undef MUTEX
+#undef SPINLOCK
+#undef TABLE
+#undef NAME_
+#undef NAME
+#undef LOCK
+#undef SPIN
+#undef SPIN_SHARED
+#undef SPIN_MARK

@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: MIT
+// mutex.c - pthread_mutex_*: plain mutexes are ours, every other kind is libc's.
+//
+// What a caller can see is libc's: the same results in the same order of checks (a time is
+// looked at only if the call has to wait), a destroyed mutex answers EINVAL, one that is locked
+// or has a thread in a condition wait cannot be destroyed.
+#include <errno.h>
+#include <string.h>
+
+#include "hotlock/wait.h"
+#include "preload.h"
+
+// The longest wait on CLOCK_REALTIME before that clock is read again: somebody may have set it.
+#define REALTIME_SLICE_NS 1000000000u
+
+hlp_owner_t hlp_fast;
+
+// ------------------------------------------------------------------------- whose mutex is it
+static bool is_plain(int32_t kind) {
+    kind &= ~HLP_KIND_ELISION;
+    return kind == PTHREAD_MUTEX_NORMAL || kind == PTHREAD_MUTEX_ADAPTIVE_NP;
+}
+
+bool hlp_is_ours(pthread_mutex_t *m) {
+    hlp_choose();
+    hlp_owner_t owner = hlp_owner(hlp_mutex(m));
+    if (hlp_libc_locks || !is_plain(owner.kind)) return false;
+    if (owner.generation != hlp_fast.generation) hlp_mutex_refresh(hlp_mutex(m));
+    return true;
+}
+
+// In a forked child: a locked mutex stays locked, its waiters stayed behind in the parent.
+void hlp_mutex_refresh(hlp_mutex_t *m) {
+    hlp_refresh_begin();
+    hlp_owner_t owner = hlp_owner(m);
+    if (owner.generation != hlp_fast.generation) {
+        bool locked = hlp_op(is_locked)(m);
+        memset(m->lock, 0, sizeof m->lock);
+        if (locked) hlp_op(trylock)((pthread_mutex_t *)(void *)m);
+        hl_store(&m->in_condition, 0);
+        owner.generation = hlp_fast.generation;
+        hl_store_rel(&m->owner, owner.both);
+    }
+    hlp_refresh_end();
+}
+
+// ------------------------------------------------------------------------- init and destroy
+static int mutex_init(pthread_mutex_t *m, const pthread_mutexattr_t *attr) {
+    hlp_choose();
+    if (attr || hlp_libc_locks) {
+        int error = hlp_libc()->pthread_mutex_init(m, attr);
+        if (error || !hlp_is_ours(m)) return error;
+    } else {
+        memset(m, 0, sizeof *m);
+    }
+    hlp_owner_t owner = hlp_owner(hlp_mutex(m));
+    owner.generation = hlp_fast.generation;
+    hl_store(&hlp_mutex(m)->owner, owner.both);
+    return 0;
+}
+
+int hlp_mutex_destroy(pthread_mutex_t *m) {
+    if (!hlp_is_ours(m)) return hlp_libc()->pthread_mutex_destroy(m);
+    hlp_mutex_t *o = hlp_mutex(m);
+    if (hlp_op(is_locked)(o) || hl_load(&o->in_condition)) return EBUSY;
+    hl_store(&o->owner, ((hlp_owner_t){.kind = HLP_KIND_DESTROYED}).both);
+    return 0;
+}
+
+// ------------------------------------------------------------------------- lock and unlock
+static __attribute__((noinline)) int lock_rare(pthread_mutex_t *m) {
+    return hlp_is_ours(m) ? hlp_op(lock)(m) : hlp_libc()->pthread_mutex_lock(m);
+}
+
+static __attribute__((noinline)) int trylock_rare(pthread_mutex_t *m) {
+    return hlp_is_ours(m) ? hlp_op(trylock)(m) : hlp_libc()->pthread_mutex_trylock(m);
+}
+
+static __attribute__((noinline)) int unlock_rare(pthread_mutex_t *m) {
+    return hlp_is_ours(m) ? hlp_op(unlock)(m) : hlp_libc()->pthread_mutex_unlock(m);
+}
+
+HL_INLINE int mutex_lock(pthread_mutex_t *m) {
+    return hlp_is_fast(m) ? hlp_op(lock)(m) : lock_rare(m);
+}
+
+HL_INLINE int mutex_trylock(pthread_mutex_t *m) {
+    return hlp_is_fast(m) ? hlp_op(trylock)(m) : trylock_rare(m);
+}
+
+HL_INLINE int mutex_unlock(pthread_mutex_t *m) {
+    return hlp_is_fast(m) ? hlp_op(unlock)(m) : unlock_rare(m);
+}
+
+int hlp_mutex_lock(pthread_mutex_t *m) { return mutex_lock(m); }
+int hlp_mutex_trylock(pthread_mutex_t *m) { return mutex_trylock(m); }
+int hlp_mutex_unlock(pthread_mutex_t *m) { return mutex_unlock(m); }
+
+// ------------------------------------------------------------------------- timed forms
+// The time left until `at`, at most `most`; 0: it has come.
+static uint64_t time_left(clockid_t clock, const struct timespec *at, uint64_t most) {
+    struct timespec now;
+    clock_gettime(clock, &now);
+    if (at->tv_sec < now.tv_sec) return 0;
+    uint64_t seconds = (uint64_t)at->tv_sec - (uint64_t)now.tv_sec;
+    if (seconds > most / 1000000000u + 1) return most;
+    int64_t left = (int64_t)seconds * 1000000000 + at->tv_nsec - now.tv_nsec;
+    return left <= 0 ? 0 : (uint64_t)left < most ? (uint64_t)left : most;
+}
+
+static int lock_by(pthread_mutex_t *m, clockid_t clock, const struct timespec *at) {
+    if (hlp_op(trylock)(m) == 0) return 0;
+    if (!hlp_valid_time(at)) return EINVAL;
+    uint64_t most = clock == CLOCK_REALTIME ? REALTIME_SLICE_NS : INT64_MAX / 2;
+    for (;;) {
+        uint64_t left = time_left(clock, at, most);
+        if (!left) return ETIMEDOUT;
+        if (hlp_op(lock_until)(hlp_mutex(m), hl_now_ns() + left)) return 0;
+    }
+}
+
+int hlp_mutex_timedlock(pthread_mutex_t *m, const struct timespec *at) {
+    if (!hlp_is_ours(m)) return hlp_libc()->pthread_mutex_timedlock(m, at);
+    return lock_by(m, CLOCK_REALTIME, at);
+}
+
+static int mutex_clocklock(pthread_mutex_t *m, clockid_t clock, const struct timespec *at) {
+    if (!hlp_is_ours(m)) return hlp_libc()->pthread_mutex_clocklock(m, clock, at);
+    return hlp_valid_clock(clock) ? lock_by(m, clock, at) : EINVAL;
+}
+
+// ------------------------------------------------------------------------- the public names
+HLP_EXPORT int pthread_mutex_init(pthread_mutex_t *m, const pthread_mutexattr_t *attr) {
+    return mutex_init(m, attr);
+}
+
+HLP_EXPORT int pthread_mutex_destroy(pthread_mutex_t *m) { return hlp_mutex_destroy(m); }
+
+HLP_EXPORT int pthread_mutex_lock(pthread_mutex_t *m) { return mutex_lock(m); }
+
+HLP_EXPORT int pthread_mutex_trylock(pthread_mutex_t *m) { return mutex_trylock(m); }
+
+HLP_EXPORT int pthread_mutex_unlock(pthread_mutex_t *m) { return mutex_unlock(m); }
+
+HLP_EXPORT int pthread_mutex_timedlock(pthread_mutex_t *m, const struct timespec *at) {
+    return hlp_mutex_timedlock(m, at);
+}
+
+HLP_EXPORT int pthread_mutex_clocklock(pthread_mutex_t *m, clockid_t clock,
+                                       const struct timespec *at) {
+    return mutex_clocklock(m, clock, at);
+}
+
+// Names from before glibc 2.34 that libc still exports; old C++ libraries call them.
+#define OLD_NAME(old, new, parameters, ...) \
+    HLP_EXPORT int old parameters;          \
+    HLP_EXPORT int old parameters { return new(__VA_ARGS__); }
+OLD_NAME(__pthread_mutex_init, mutex_init,
+         (pthread_mutex_t *m, const pthread_mutexattr_t *attr), m, attr)
+OLD_NAME(__pthread_mutex_destroy, hlp_mutex_destroy, (pthread_mutex_t *m), m)
+OLD_NAME(__pthread_mutex_lock, hlp_mutex_lock, (pthread_mutex_t *m), m)
+OLD_NAME(__pthread_mutex_trylock, hlp_mutex_trylock, (pthread_mutex_t *m), m)
+OLD_NAME(__pthread_mutex_unlock, hlp_mutex_unlock, (pthread_mutex_t *m), m)

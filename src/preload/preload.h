@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: MIT
+// preload.h - what the files of libhotlock-preload.so share.
+//
+// The preload puts its state inside the pthread objects, in bytes that libc uses only for objects
+// of the same kind. Two fields say whose an object is, and libc's static initialisers set them:
+//
+//   pthread_mutex_t      bytes 0-15 the lock, 16-19 libc's kind, 20-23 fork generation,
+//                        24-27 threads in a condition wait with it
+//   pthread_spinlock_t   the lock, all 4 bytes
+//   pthread_cond_t       see cond.c
+//
+// A mutex is ours when its kind is plain (normal, default or adaptive); any other goes to libc
+// untouched. Nothing is allocated, nothing is kept outside the objects, and nothing depends on a
+// constructor: everything starts in a state in which the first call sorts itself out.
+//
+// fork: the child has only the thread that forked, so waiters queued in a lock are ghosts there.
+// Each child counts hlp_generation up; an object last used by an older generation is cleaned of
+// them before its first use (hlp_mutex_refresh). Static objects carry generation 0.
+#ifndef HOTLOCK_PRELOAD_H
+#define HOTLOCK_PRELOAD_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <time.h>
+
+#include "hotlock/atomic.h"
+
+#if __SIZEOF_POINTER__ != 8
+#error "the preload knows the 64-bit layouts of the pthread objects only"
+#endif
+
+// ------------------------------------------------------------------------- a mutex of ours
+typedef union {
+    struct { int32_t kind; uint32_t generation; };
+    uint64_t both;
+} hlp_owner_t;
+
+typedef struct {
+    uint64_t lock[2];
+    HL_ATOMIC(uint64_t) owner;         // hlp_owner_t, read in one piece by the fast path
+    HL_ATOMIC(uint32_t) in_condition;  // written by the lock's holder only
+} hlp_mutex_t;
+
+_Static_assert(offsetof(pthread_mutex_t, __data.__kind) == offsetof(hlp_mutex_t, owner),
+               "libc keeps the kind elsewhere");
+_Static_assert(sizeof(hlp_mutex_t) <= sizeof(pthread_mutex_t), "the mutex does not fit");
+
+// Bits of libc's kind: how a plain mutex was asked for makes no difference to us.
+#define HLP_KIND_TYPE      0x003  // 0 normal, 1 recursive, 2 errorcheck, 3 adaptive
+#define HLP_KIND_ELISION   0x300  // elision asked for, or (a "normal" attribute) forbidden
+#define HLP_KIND_DESTROYED (-1)   // what libc leaves behind: any later use gives EINVAL
+
+// ------------------------------------------------------------------------- which lock
+// The operations of the lock this process uses. They begin as stubs that choose and go on.
+typedef struct {
+    const char *name;
+    int (*lock)(pthread_mutex_t *);
+    int (*trylock)(pthread_mutex_t *);
+    int (*unlock)(pthread_mutex_t *);
+    bool (*lock_until)(hlp_mutex_t *, uint64_t deadline_ns);
+    bool (*is_locked)(const hlp_mutex_t *);
+    int (*spin_init)(pthread_spinlock_t *, int shared);
+    int (*spin_destroy)(pthread_spinlock_t *);
+    int (*spin_lock)(pthread_spinlock_t *);
+    int (*spin_trylock)(pthread_spinlock_t *);
+    int (*spin_unlock)(pthread_spinlock_t *);
+} hlp_ops_t;
+
+extern hlp_ops_t hlp_ops;                   // of this process
+extern const hlp_ops_t *const hlp_kinds[];  // every lock, the default first; ends with NULL
+// An operation of the chosen lock; the pointer may change from a stub under our eyes.
+#define hlp_op(name) __atomic_load_n(&hlp_ops.name, __ATOMIC_RELAXED)
+
+extern hlp_owner_t hlp_fast;  // what `owner` of a usual plain mutex looks like now
+extern bool hlp_libc_locks;   // nothing is ours: asked for, or HOTLOCK could not be understood
+
+void hlp_choose(void);         // read HOTLOCK once, fill hlp_ops; any later call: nothing
+void hlp_refresh_begin(void);  // one thread at a time cleans an object after a fork
+void hlp_refresh_end(void);
+void hlp_check(void);          // say whether every name of ours is reached
+
+// ------------------------------------------------------------------------- libc's functions
+#define HLP_LIBC(X)                                                                              \
+    X(int, pthread_mutex_init, (pthread_mutex_t *, const pthread_mutexattr_t *))                 \
+    X(int, pthread_mutex_destroy, (pthread_mutex_t *))                                           \
+    X(int, pthread_mutex_lock, (pthread_mutex_t *))                                              \
+    X(int, pthread_mutex_trylock, (pthread_mutex_t *))                                           \
+    X(int, pthread_mutex_timedlock, (pthread_mutex_t *, const struct timespec *))                \
+    X(int, pthread_mutex_clocklock, (pthread_mutex_t *, clockid_t, const struct timespec *))     \
+    X(int, pthread_mutex_unlock, (pthread_mutex_t *))                                            \
+    X(int, pthread_cond_init, (pthread_cond_t *, const pthread_condattr_t *))                    \
+    X(int, pthread_cond_destroy, (pthread_cond_t *))                                             \
+    X(int, pthread_cond_wait, (pthread_cond_t *, pthread_mutex_t *))                             \
+    X(int, pthread_cond_timedwait,                                                               \
+      (pthread_cond_t *, pthread_mutex_t *, const struct timespec *))                            \
+    X(int, pthread_cond_clockwait,                                                               \
+      (pthread_cond_t *, pthread_mutex_t *, clockid_t, const struct timespec *))                 \
+    X(int, pthread_cond_signal, (pthread_cond_t *))                                              \
+    X(int, pthread_cond_broadcast, (pthread_cond_t *))                                           \
+    X(int, pthread_spin_init, (pthread_spinlock_t *, int))                                       \
+    X(int, pthread_spin_destroy, (pthread_spinlock_t *))                                         \
+    X(int, pthread_spin_lock, (pthread_spinlock_t *))                                            \
+    X(int, pthread_spin_trylock, (pthread_spinlock_t *))                                         \
+    X(int, pthread_spin_unlock, (pthread_spinlock_t *))
+
+typedef struct {
+#define X(result, name, args) result(*name) args;
+    HLP_LIBC(X)
+#undef X
+} hlp_libc_t;
+
+extern hlp_libc_t hlp_libc_found;
+typedef HL_ATOMIC(bool) hlp_flag_t;
+extern hlp_flag_t hlp_libc_ready;
+void hlp_libc_find(void);
+
+// What lies behind us: libc, or another preloaded library that wraps it.
+static inline const hlp_libc_t *hlp_libc(void) {
+    if (hl_unlikely(!hl_load_acq(&hlp_libc_ready))) hlp_libc_find();
+    return &hlp_libc_found;
+}
+
+// ------------------------------------------------------------------------- shared helpers
+#define HLP_EXPORT __attribute__((visibility("default")))
+
+static inline hlp_mutex_t *hlp_mutex(pthread_mutex_t *m) { return (hlp_mutex_t *)(void *)m; }
+
+static inline hlp_owner_t hlp_owner(const hlp_mutex_t *m) {
+    return (hlp_owner_t){.both = hl_load(&m->owner)};
+}
+
+// A mutex of ours that this generation has used, without the rarer kinds: one load, one compare.
+static inline bool hlp_is_fast(pthread_mutex_t *m) {
+    const hlp_owner_t spare = {.kind = HLP_KIND_ELISION};
+    return hl_likely((hl_load(&hlp_mutex(m)->owner) & ~spare.both) == hlp_fast.both);
+}
+
+void hlp_mutex_refresh(hlp_mutex_t *m);
+bool hlp_is_ours(pthread_mutex_t *m);  // the whole question; a mutex of ours is fresh after it
+
+// The mutex functions for the other files: never through the PLT, where another library may sit.
+int hlp_mutex_lock(pthread_mutex_t *m);
+int hlp_mutex_unlock(pthread_mutex_t *m);
+int hlp_mutex_trylock(pthread_mutex_t *m);
+int hlp_mutex_timedlock(pthread_mutex_t *m, const struct timespec *at);
+int hlp_mutex_destroy(pthread_mutex_t *m);
+int hlp_cond_destroy(pthread_cond_t *c);
+int hlp_cond_wait(pthread_cond_t *c, pthread_mutex_t *m);
+int hlp_cond_timedwait(pthread_cond_t *c, pthread_mutex_t *m, const struct timespec *at);
+int hlp_cond_signal(pthread_cond_t *c);
+int hlp_cond_broadcast(pthread_cond_t *c);
+
+static inline bool hlp_valid_time(const struct timespec *t) {
+    return t->tv_nsec >= 0 && t->tv_nsec < 1000000000;
+}
+
+static inline bool hlp_valid_clock(clockid_t clock) {
+    return clock == CLOCK_REALTIME || clock == CLOCK_MONOTONIC;
+}
+
+// ------------------------------------------------------------------------- one line on stderr
+typedef struct {
+    char text[1024];
+    size_t used;
+} hlp_line_t;
+
+void hlp_add(hlp_line_t *l, const char *text, size_t length);  // what does not fit is cut
+void hlp_say(hlp_line_t *l, const char *text);
+void hlp_print(hlp_line_t *l);
+
+#endif
