@@ -2,13 +2,14 @@
 /* Parses the common options of the workloads; each workload's own come as an argp child. */
 #include "options.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "../../src/cli/cli.h"
 #include "../../src/cli/nearest.h"
 
-enum { KEY_LOCK = 'l', KEY_THREADS = 't', KEY_SECONDS = 's', KEY_JSON = 'j', KEY_FORM = 0x2000 };
+enum { KEY_LOCK = 'l', KEY_THREADS = 't', KEY_SECONDS = 's', KEY_JSON = 'j', KEY_FORM = 0x2000, KEY_LIST };
 
 static const struct argp_option common_options[] = {
     { "lock", KEY_LOCK, "NAME[:WAIT]", 0,
@@ -16,6 +17,7 @@ static const struct argp_option common_options[] = {
     { "threads", KEY_THREADS, "N", 0, "worker threads (default 2)", 0 },
     { "seconds", KEY_SECONDS, "S", 0, "how long to run (default 1)", 0 },
     { "json", KEY_JSON, NULL, 0, "one line of JSON", 0 },
+    { "list", KEY_LIST, NULL, 0, "name the locks and stop; other options are still checked", 0 },
     { 0 }
 };
 
@@ -69,8 +71,19 @@ static void choose_lock(struct run *run, const char *text)
     free(name);
 }
 
+/* Each lock's name and what it can do: sections, functions or both. */
+static void list_locks(const struct workload *w)
+{
+    for (size_t i = 0; i < lock_count; i++)
+        if (find_loop(w, lock_catalogue[i].name))
+            printf("%s%s%s\n", lock_catalogue[i].name,
+                   lock_catalogue[i].sections ? " sections" : "",
+                   lock_catalogue[i].combines ? " functions" : "");
+}
+
 struct choices {
     struct run *run;
+    bool list;
     const char *lock, *form;
 };
 
@@ -98,12 +111,13 @@ static error_t on_common(int key, char *arg, struct argp_state *state)
     switch (key) {
     case ARGP_KEY_INIT:
         state->child_inputs[0] = run;
+        state->child_inputs[1] = c;
         return 0;
     case KEY_LOCK:
         c->lock = arg;
         return 0;
-    case KEY_FORM:
-        c->form = arg;
+    case KEY_LIST:
+        c->list = true;
         return 0;
     case KEY_THREADS:
         run->threads = (unsigned)cli_long("--threads", arg, 1, WORKLOAD_THREADS_MOST);
@@ -123,17 +137,29 @@ static error_t on_common(int key, char *arg, struct argp_state *state)
     }
 }
 
+static error_t on_form(int key, char *arg, struct argp_state *state)
+{
+    if (key != KEY_FORM)
+        return ARGP_ERR_UNKNOWN;
+    ((struct choices *)state->input)->form = arg;
+    return 0;
+}
+
 void options_parse(struct run *run, int argc, char **argv)
 {
     const struct workload *w = run->workload;
     const struct argp own = { .options = w->options, .parser = w->option };
-    const struct argp form = { .options = w->forms ? form_option : NULL };
-    const struct argp_child children[] = { { &own, 0, "This workload:", 1 },
-                                           { &form, 0, NULL, 0 }, { 0 } };
+    const struct argp form = { .options = form_option, .parser = on_form };
+    const struct argp_child children[] = { { &own, 0, w->options ? "This workload:" : NULL, 1 },
+                                           { w->forms ? &form : NULL, 0, NULL, 0 }, { 0 } };
     const struct argp argp = { .options = common_options, .parser = on_common, .doc = w->about,
                                .children = children };
     struct choices c = { .run = run };
     run->threads = 2;
     cli_parse(&argp, argc, argv, false, &c);
     settle(&c);
+    if (c.list) {
+        list_locks(w);
+        exit(0);
+    }
 }
