@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: MIT
+// check.h - what the parts of the model checker share.
+//
+//   graph.c    execution graphs            explore.c  which graph comes next (TruSt)
+//   model.c    memory models               run.c      running the program along a graph
+//   shadow.c   races and dead memory       report.c   what is told to the command
+//   main.c     options, and the loop
+#ifndef HL_CHECK_H
+#define HL_CHECK_H
+
+#include "../vm/fiber.h"
+#include "graph.h"
+
+enum { SPIN_RING = 16, MAX_CALLS = 200, MAX_FOREIGN = 64 };
+#define STACK_BYTES ((size_t)256 << 10)
+#define HEAP_BYTES  ((size_t)1 << 20)
+#define ARENA       ((uintptr_t)0x200000000000)   // stacks, then heaps: addresses never change
+
+typedef struct {
+    int bound;                // events per thread
+    int expiries;             // deadlines that may pass, per thread
+    int spurious;             // wake-ups for no reason, per thread
+    bool timers;              // timed sleeps end by their timer
+    double seconds;           // stop after; 0: never
+    const char *replay;       // a file with one execution
+} options_t;
+extern options_t options;
+
+// ------------------------------------------------------------------------- virtual threads
+typedef struct { uintptr_t pc, addr, sp; uint64_t hash; uint16_t at; } spin_t;
+typedef struct { uintptr_t low; int born; } call_t;   // a frame, and the event count at its birth
+typedef struct { uintptr_t addr; uint32_t pc; uint8_t thread, epoch; } foreign_t;
+
+typedef struct {
+    fiber_t fiber;
+    void *(*fn)(void *);
+    void *arg, *result;
+    int pos;                  // its next event
+    bool started, ended;
+    bool parked;              // in a loop that waits; parked_from: where the iteration began
+    bool owes_write;          // between the two halves of a read-modify-write
+    int parked_from;
+    int joining;              // the thread it waits for, or -1
+    id_t_ creator;            // the event that created it
+    uintptr_t low;            // the program's own stack pointer, at the last hook
+    spin_t spin[SPIN_RING];   // loads since its last side effect
+    int spins;
+    int plain_loc;            // a plain write to this atomic location is under way; -1: none
+    uint32_t plain_pc;
+    call_t call[MAX_CALLS];
+    int calls;
+    foreign_t foreign[MAX_FOREIGN];  // other threads' accesses to this stack
+    int foreigns;
+    uintptr_t heap;           // next free byte of its heap
+    struct { uintptr_t pc, sp; uint64_t hash; int pos, delays; } clock;
+    int expired, spurious;    // choices spent
+    uint64_t now;
+} vcpu_t;
+extern vcpu_t cpu[MAX_THREADS];
+extern int current;           // -1: the host runs, not the program
+
+// ------------------------------------------------------------------------- run.c
+typedef enum { RUN_COMPLETE, RUN_BLOCKED, RUN_STOPPED, RUN_BOUND, RUN_BAD } run_end_t;
+void run_init(int argc, char **argv);
+run_end_t run_once(void);
+void run_flush(void);                    // ends a plain write to an atomic location
+extern int run_prefer;                      // a replay: who goes on after the last event, or -1
+extern uint8_t run_order[MAX_STAMPS];       // and whose event comes when
+extern int run_ordered;
+_Noreturn void run_stop(run_end_t end);     // from within the program: ends this run
+extern uint32_t run_number;
+
+static inline clk_t clk_of(int t) {         // what happens before thread t's next event
+    return cpu[t].pos ? g->e[t][cpu[t].pos - 1].hb : (clk_t){0};
+}
+
+// ------------------------------------------------------------------------- explore.c
+void explore_begin(void);
+bool explore_next(void);                    // prepares the next graph; false: none is left
+void explore_read(id_t_ r);                 // a new read: newest source now, the others later
+bool explore_write(id_t_ w);                // a new write: places it; false: no place exists
+void explore_choice(id_t_ c, unsigned n);
+id_t_ new_event(ev_t type, int order, uint32_t pc);
+
+// ------------------------------------------------------------------------- shadow.c
+void shadow_init(void);
+int shadow_location(uintptr_t a, unsigned size);       // of an atomic access
+void shadow_atomic(int loc, unsigned mask, bool write, uint32_t pc);
+void shadow_plain(uintptr_t a, size_t size, bool write, uint32_t pc);
+void shadow_leave(uintptr_t low, uintptr_t high, uint32_t pc);
+void shadow_free(uintptr_t a, size_t size, uint32_t pc);
+void shadow_restore(uintptr_t a, unsigned size);        // a location known from a trace
+extern bool layout_changed;                 // a location grew: begin again
+
+// ------------------------------------------------------------------------- report.c
+typedef enum {
+    BAD_RACE, BAD_ASSERT, BAD_DEADLOCK, BAD_FREED, BAD_STACK, BAD_EXIT, BAD_CRASH, BAD_MISUSE
+} bad_t;
+typedef struct {
+    uint64_t runs, complete, blocked, stopped, bounded, moot, clashes, revisits;
+    int frames;
+} counts_t;
+extern counts_t counts;
+extern bool found_bad;
+typedef struct { uint32_t pc; int thread; } spot_t;
+extern spot_t bound_spot;                   // a loop that met the bound
+
+void report_init(void);
+// A counterexample: what, and the two accesses it is about (pc 0: none). Ends the run.
+_Noreturn void report_bad(bad_t kind, const char *text, uint32_t pc, int other, uint32_t other_pc);
+void report_bad_here(bad_t kind, const char *text);    // after the run, by the host
+void report_outcome(bool complete);                    // the program's output of this run
+void hl_check_found(const char *text);                 // where a debugger stops
+void report_reset(void);                               // the exploration begins again
+void report_load(const char *file);                    // the execution to replay, into the graph
+void report_end(const char *why, double seconds);
+// The check cannot go on: prints why and ends the process with that exit code.
+_Noreturn void check_bound(const char *what, int limit);
+_Noreturn void check_unusable(const char *text, uint32_t pc);
+
+#endif

@@ -1,0 +1,312 @@
+// SPDX-License-Identifier: MIT
+// report.c - what the checked program's process tells the command: counts, outcomes, an execution.
+//
+// The report is a text file, one fact per line, first word says what. The lines that describe an
+// execution (l, e, o, p) are also what --replay reads back.
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "check.h"
+
+counts_t counts;
+bool found_bad;
+spot_t bound_spot;
+static FILE *report;
+
+// ------------------------------------------------------------------------- the program's output
+enum { OUTPUT_MOST = 4096, OUTCOMES_MOST = 4096 };
+static char output[OUTPUT_MOST];
+static size_t output_length;
+static struct { char *text; size_t length; uint64_t times; } outcome[OUTCOMES_MOST];
+static int outcomes;
+
+static ssize_t take_output(void *cookie, const char *bytes, size_t n) {
+    (void)cookie;
+    size_t room = OUTPUT_MOST - output_length, take = n < room ? n : room;
+    memcpy(output + output_length, bytes, take);
+    output_length += take;
+    return (ssize_t)n;
+}
+
+static FILE *capture(void) {
+    static char buffers[2][8192];
+    static int used;
+    FILE *f = fopencookie(NULL, "w", (cookie_io_functions_t){.write = take_output});
+    if (!f) check_unusable("not enough memory", 0);
+    setvbuf(f, buffers[used], _IOFBF, sizeof buffers[used]);
+    used++;
+    return f;
+}
+
+void report_init(void) {
+    const char *file = getenv("HOTLOCK_CHECK_REPORT");
+    report = file ? fopen(file, "w") : fdopen(dup(1), "w");
+    if (!report) {
+        fprintf(stderr, "hotlock check: %s: %s\n", file, strerror(errno));
+        _exit(2);
+    }
+    stdout = capture();
+}
+
+static void escaped(const char *s, size_t n) {
+    for (size_t i = 0; i < n; i++) {
+        if (s[i] == '\n') fputs("\\n", report);
+        else if (s[i] == '\\') fputs("\\\\", report);
+        else fputc(s[i], report);
+    }
+    fputc('\n', report);
+}
+
+// The output of a run counts if the run is complete; what it printed is its final state.
+void report_outcome(bool complete) {
+    fflush(stdout);
+    size_t n = output_length;
+    output_length = 0;
+    if (!complete || !n) return;
+    int i = 0;
+    while (i < outcomes && (outcome[i].length != n || memcmp(outcome[i].text, output, n) != 0)) i++;
+    if (i == OUTCOMES_MOST) check_bound("different outputs", OUTCOMES_MOST);
+    if (i == outcomes) {
+        outcome[i].text = malloc(n);
+        if (!outcome[i].text) check_unusable("not enough memory", 0);
+        memcpy(outcome[i].text, output, n);
+        outcome[i].length = n;
+        outcome[i].times = 0;
+        outcomes++;
+    }
+    outcome[i].times++;
+}
+
+void report_reset(void) {
+    memset(&counts, 0, sizeof counts);
+    bound_spot = (spot_t){0, 0};
+    outcomes = 0;
+}
+
+// ------------------------------------------------------------------------- few context switches
+// Shortest path over the states "how far each thread is, and who ran last", where a switch costs 1
+// and a step nothing: breadth first by number of switches.
+typedef struct { uint8_t pos[MAX_THREADS], last; int from; } state_t;
+enum { STATES_MOST = 1 << 20 };
+static int strictness;  // 2: reads-from, modification order and from-read; 1: two; 0: the first
+
+static bool passed(const state_t *s, id_t_ e) {
+    return e == INIT || s->pos[id_thread(e)] > id_index(e);
+}
+
+static bool ready(const state_t *s, id_t_ x) {
+    const event_t *e = ev(x);
+    if ((e->type == EV_READ || e->type == EV_START || e->type == EV_JOIN) && !passed(s, e->rf))
+        return false;
+    if (e->type != EV_WRITE || e->copos == NO_COPOS) return true;
+    const perloc_t *l = &g->loc[e->loc];
+    if (strictness >= 1 && e->copos && !passed(s, l->co[e->copos - 1])) return false;
+    for (int i = 0; strictness == 2 && i < l->reads; i++)
+        if (co_position(ev(l->rd[i])->rf) == e->copos && !passed(s, l->rd[i]) &&
+            id_thread(l->rd[i]) != id_thread(x))
+            return false;
+    return true;
+}
+
+// The table's entry for the state: 0 if it is new, else 1 + its index.
+static int *slot(const state_t *states, int *table, size_t size, const state_t *s) {
+    uint64_t h = 0;
+    for (int i = 0; i < MAX_THREADS; i++) h = (h ^ s->pos[i]) * 0x9E3779B97F4A7C15ull, h ^= h >> 29;
+    for (size_t k = h % size;; k = (k + 1) % size)
+        if (!table[k] || !memcmp(states[table[k] - 1].pos, s->pos, sizeof s->pos)) return &table[k];
+}
+
+static bool finished(const state_t *s) { return !memcmp(s->pos, g->len, sizeof s->pos); }
+
+// Fills run_order with the sequence of threads that has fewest switches; false: none obeys this
+// strictness, or there are too many states.
+static bool linearize(void) {
+    size_t size = 2 * STATES_MOST + 1;
+    state_t *states = malloc(STATES_MOST * sizeof *states);
+    int *table = calloc(size, sizeof *table), count = 1, i = 0;
+    if (!states || !table) check_unusable("not enough memory", 0);
+    memset(&states[0], 0, sizeof states[0]);
+    states[0].from = -1;
+    for (; i < count && !finished(&states[i]); i++) {
+        for (int t = 0; t < MAX_THREADS; t++) {
+            state_t s = states[i];
+            s.last = (uint8_t)t;
+            s.from = i;
+            while (s.pos[t] < g->len[t] && ready(&s, id_of(t, s.pos[t])) && count < STATES_MOST) {
+                s.pos[t]++;  // every stop on the way is a state of its own
+                int *entry = slot(states, table, size, &s);
+                if (*entry) continue;
+                states[count] = s;
+                *entry = ++count;
+            }
+        }
+    }
+    int goal = i < count ? i : -1;
+    run_ordered = 0;
+    if (goal >= 0) {
+        int path[MAX_STAMPS], n = 0;
+        for (i = goal; states[i].from >= 0; i = states[i].from) path[n++] = i;
+        while (n--) {
+            const state_t *s = &states[path[n]], *p = &states[s->from];
+            for (int k = p->pos[s->last]; k < s->pos[s->last]; k++) run_order[run_ordered++] = s->last;
+        }
+    }
+    free(states);
+    free(table);
+    return goal >= 0;
+}
+
+// ------------------------------------------------------------------------- an execution
+static void write_graph(void) {
+    for (int i = 0; i < location_count; i++)
+        fprintf(report, "l %d %" PRIxPTR " %d %" PRIx64 "\n", i, locations[i].addr,
+                locations[i].size, locations[i].init);
+    for (int i = 0; i < g->stamps; i++) {
+        id_t_ x = g->order[i];
+        const event_t *e = ev(x);
+        fprintf(report, "e %d %d %d %d %d %d %d %d %d %d %d %d %d %d %d %d %d %" PRIx64 " %" PRIx64
+                " %" PRIx64 " %x\n", id_thread(x), id_index(x), e->type, e->op, e->order, e->success,
+                e->failure, e->offset, e->size, e->mask, e->rmw, e->hidden, e->loc, e->rf, e->copos,
+                e->child, e->seq, e->value, e->arg, e->expected, e->pc);
+    }
+    strictness = 2;
+    while (!linearize() && strictness) strictness--;
+    fprintf(report, "o %d", strictness);
+    for (int i = 0; i < run_ordered; i++) fprintf(report, " %d", run_order[i]);
+    fputc('\n', report);
+}
+
+static _Noreturn void damaged(const char *file) {
+    fprintf(stderr, "hotlock check: %s: not a trace of this program; write one with --trace\n", file);
+    _exit(2);
+}
+
+void report_load(const char *file) {
+    FILE *f = fopen(file, "r");
+    if (!f) {
+        fprintf(stderr, "hotlock check: %s: %s\n", file, strerror(errno));
+        _exit(2);
+    }
+    char line[8192];
+    bool any = false;
+    while (fgets(line, sizeof line, f)) {
+        int n[17];
+        uint64_t value, arg, expected;
+        unsigned pc;
+        if (line[0] == 'l' && line[1] == ' ') {
+            int loc, size;
+            uintptr_t addr;
+            if (sscanf(line, "l %d %" SCNxPTR " %d", &loc, &addr, &size) != 3) damaged(file);
+            shadow_restore(addr, (unsigned)size);
+        } else if (line[0] == 'e' && line[1] == ' ') {
+            if (sscanf(line, "e %d %d %d %d %d %d %d %d %d %d %d %d %d %d %d %d %d %" SCNx64
+                       " %" SCNx64 " %" SCNx64 " %x", &n[0], &n[1], &n[2], &n[3], &n[4], &n[5], &n[6],
+                       &n[7], &n[8], &n[9], &n[10], &n[11], &n[12], &n[13], &n[14], &n[15], &n[16],
+                       &value, &arg, &expected, &pc) != 21) damaged(file);
+            if (n[0] < 0 || n[0] >= MAX_THREADS || n[1] != g->len[n[0]] || n[1] >= MAX_EVENTS ||
+                g->stamps >= MAX_STAMPS - 2 || n[12] < 0 || n[12] >= MAX_LOCS) damaged(file);
+            id_t_ x = graph_add(n[0], (ev_t)n[2], n[4], pc);
+            event_t *e = ev(x);
+            e->op = (uint8_t)n[3];
+            e->success = (uint8_t)n[5];
+            e->failure = (uint8_t)n[6];
+            e->offset = (uint8_t)n[7];
+            e->size = (uint8_t)n[8];
+            e->mask = (uint8_t)n[9];
+            e->rmw = (uint8_t)n[10];
+            e->hidden = (uint8_t)n[11];
+            e->loc = (uint16_t)n[12];
+            e->rf = (id_t_)n[13];
+            e->copos = (uint16_t)n[14];
+            e->child = (uint8_t)n[15];
+            e->value = value;
+            e->arg = arg;
+            e->expected = expected;
+            if (e->type == EV_CREATE) g->threads |= (uint16_t)(1u << e->child);
+            perloc_t *l = &g->loc[e->loc];
+            if (e->type == EV_READ) l->rd[l->reads++] = x;
+            if (e->type == EV_WRITE && e->copos < MAX_PER_LOC) l->co[e->copos] = x, l->writes++;
+            any = true;
+        } else if (line[0] == 'o' && line[1] == ' ') {
+            char *p = line + 1;
+            strtol(p, &p, 10);  // the strictness
+            for (run_ordered = 0; run_ordered < g->stamps; run_ordered++)
+                run_order[run_ordered] = (uint8_t)(strtol(p, &p, 10) & (MAX_THREADS - 1));
+        } else if (sscanf(line, "p %d", &run_prefer) == 1) {
+            continue;
+        }
+    }
+    fclose(f);
+    if (!any || !run_ordered) damaged(file);
+    // A revisited read's source has a later stamp: clocks settle in as many rounds.
+    for (int round = 0; round < g->stamps; round++)
+        for (int i = 0; i < g->stamps; i++) graph_clocks(g->order[i]);
+}
+
+// ------------------------------------------------------------------------- verdicts
+static const char *const bad_name[] = {"race",  "assert", "deadlock", "freed",
+                                       "stack", "exit",   "crash",    "misuse"};
+
+static void write_bad(bad_t kind, const char *text, uint32_t pc, int thread, int other,
+                      uint32_t other_pc) {
+    found_bad = true;
+    fprintf(report, "bad %s %d %x %d %x %s\n", bad_name[kind], thread, pc, other, other_pc, text);
+    for (int t = 0; t < MAX_THREADS; t++)
+        if (cpu[t].started && !cpu[t].ended && (cpu[t].parked || cpu[t].joining >= 0))
+            fprintf(report, "waits %d %d %x %d\n", t, cpu[t].joining,
+                    cpu[t].parked ? g->e[t][cpu[t].parked_from].pc : 0, cpu[t].parked_from);
+    write_graph();
+    fprintf(report, "p %d\n", thread);
+    fflush(stdout);
+    if (output_length) {
+        fputs("printed ", report);
+        escaped(output, output_length);
+    }
+}
+
+void report_bad(bad_t kind, const char *text, uint32_t pc, int other, uint32_t other_pc) {
+    hl_check_found(text);
+    write_bad(kind, text, pc, current, other, other_pc);
+    run_stop(RUN_BAD);
+}
+
+void report_bad_here(bad_t kind, const char *text) {
+    hl_check_found(text);
+    write_bad(kind, text, 0, -1, -1, 0);
+}
+
+// A debugger stops here: the program is at the end of the execution.
+__attribute__((noinline)) void hl_check_found(const char *text) { __asm__ volatile("" : : "r"(text)); }
+
+void report_end(const char *why, double seconds) {
+    for (int i = 0; i < outcomes; i++) {
+        fprintf(report, "outcome %" PRIu64 " ", outcome[i].times);
+        escaped(outcome[i].text, outcome[i].length);
+    }
+    if (counts.bounded) fprintf(report, "bound %d %x\n", bound_spot.thread, bound_spot.pc);
+    fprintf(report, "counts %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64
+            " %" PRIu64 " %d %.6f\n", counts.complete, counts.blocked, counts.runs, counts.bounded,
+            counts.moot, counts.clashes, counts.revisits, counts.frames, seconds);
+    fprintf(report, "end %s\n", why);
+    fclose(report);
+}
+
+void check_bound(const char *what, int limit) {
+    fprintf(report, "limit %d %s\n", limit, what);
+    report_end("limit", 0);
+    _exit(3);
+}
+
+void check_unusable(const char *text, uint32_t pc) {
+    if (!report) {
+        fprintf(stderr, "hotlock check: %s\n", text);
+        _exit(2);
+    }
+    fprintf(report, "unusable %x %s\n", pc, text);
+    report_end("unusable", 0);
+    _exit(2);
+}

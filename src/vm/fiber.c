@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: MIT
+// fiber.c - switching between virtual CPUs by hand: stack pointer and thread pointer.
+#include "fiber.h"
+
+#include <link.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#define PAGE 4096
+
+void fiber_swap_(void **save, void *to, uintptr_t tp);
+
+// Saves what the ABI calls callee-saved, changes stack and thread pointer, restores. A hook is
+// an ordinary call, so nothing else is live.
+#if defined(__x86_64__)
+enum { SAVED_WORDS = 6 };
+__asm__(".text\n.globl fiber_swap_\n.type fiber_swap_,@function\n"
+        "fiber_swap_:\n"
+        "  push %rbp\n  push %rbx\n  push %r12\n  push %r13\n  push %r14\n  push %r15\n"
+        "  mov %rsp,(%rdi)\n  mov %rsi,%rsp\n  wrfsbase %rdx\n"
+        "  pop %r15\n  pop %r14\n  pop %r13\n  pop %r12\n  pop %rbx\n  pop %rbp\n"
+        "  ret\n.size fiber_swap_,.-fiber_swap_\n");
+
+static uintptr_t thread_pointer(void) {
+    uintptr_t tp;
+    __asm__("mov %%fs:0,%0" : "=r"(tp));  // the block begins with its own address
+    return tp;
+}
+#elif defined(__aarch64__)
+enum { SAVED_WORDS = 20, LINK_WORD = 11 };
+__asm__(".text\n.globl fiber_swap_\n.type fiber_swap_,%function\n"
+        "fiber_swap_:\n"
+        "  sub sp,sp,#160\n"
+        "  stp x19,x20,[sp]\n  stp x21,x22,[sp,#16]\n  stp x23,x24,[sp,#32]\n"
+        "  stp x25,x26,[sp,#48]\n  stp x27,x28,[sp,#64]\n  stp x29,x30,[sp,#80]\n"
+        "  stp d8,d9,[sp,#96]\n  stp d10,d11,[sp,#112]\n  stp d12,d13,[sp,#128]\n"
+        "  stp d14,d15,[sp,#144]\n"
+        "  mov x9,sp\n  str x9,[x0]\n  mov sp,x1\n  msr tpidr_el0,x2\n"
+        "  ldp x19,x20,[sp]\n  ldp x21,x22,[sp,#16]\n  ldp x23,x24,[sp,#32]\n"
+        "  ldp x25,x26,[sp,#48]\n  ldp x27,x28,[sp,#64]\n  ldp x29,x30,[sp,#80]\n"
+        "  ldp d8,d9,[sp,#96]\n  ldp d10,d11,[sp,#112]\n  ldp d12,d13,[sp,#128]\n"
+        "  ldp d14,d15,[sp,#144]\n"
+        "  add sp,sp,#160\n  ret\n.size fiber_swap_,.-fiber_swap_\n");
+
+static uintptr_t thread_pointer(void) {
+    uintptr_t tp;
+    __asm__("mrs %0,tpidr_el0" : "=r"(tp));
+    return tp;
+}
+#endif
+
+// The program's initial thread-local variables, and where a thread keeps its copy.
+static struct { const void *image; size_t filled, size; ptrdiff_t from_tp; } tls;
+
+static int find_tls(struct dl_phdr_info *info, size_t size, void *data) {
+    (void)size;
+    (void)data;
+    for (int i = 0; i < info->dlpi_phnum; i++) {
+        const ElfW(Phdr) *p = &info->dlpi_phdr[i];
+        if (p->p_type != PT_TLS || !p->p_memsz) continue;
+        size_t align = p->p_align ? p->p_align : 1;
+        tls.image = (const void *)(info->dlpi_addr + p->p_vaddr);
+        tls.filled = p->p_filesz;
+        tls.size = p->p_memsz;
+#if defined(__x86_64__)
+        tls.from_tp = -(ptrdiff_t)((p->p_memsz + align - 1) & ~(align - 1));
+#else
+        tls.from_tp = (ptrdiff_t)((16 + align - 1) & ~(align - 1));
+#endif
+    }
+    return 1;  // the executable comes first, and its block is the only one we reset
+}
+
+static _Noreturn void die(const char *what) {
+    fprintf(stderr, "hotlock check: %s\n", what);
+    _exit(2);
+}
+
+// The real thread never touches its stack again: it sleeps in a loop of pure system calls.
+static void *park(void *arg) {
+    fiber_t *f = arg;
+    f->tp = thread_pointer();
+    f->base = (char *)(((uintptr_t)__builtin_frame_address(0) - 512) & ~(uintptr_t)63);
+    __atomic_store_n(&f->sp, f->base, __ATOMIC_RELEASE);
+    for (;;) {
+#if defined(__x86_64__)
+        long n = SYS_pause;
+        __asm__ volatile("syscall" : "+a"(n) : : "rcx", "r11", "memory");
+#else
+        register long n __asm__("x8") = SYS_ppoll;
+        register long a __asm__("x0") = 0, b __asm__("x1") = 0, c __asm__("x2") = 0;
+        __asm__ volatile("svc 0" : "+r"(a) : "r"(n), "r"(b), "r"(c) : "memory");
+#endif
+    }
+    return NULL;
+}
+
+void fiber_make(fiber_t *f, void *stack, size_t size) {
+    if (!tls.size) dl_iterate_phdr(find_tls, NULL);
+    pthread_attr_t attr;
+    pthread_t thread;
+    mprotect(stack, PAGE, PROT_NONE);
+    pthread_attr_init(&attr);
+    pthread_attr_setstack(&attr, (char *)stack + PAGE, size - PAGE);
+    f->sp = NULL;
+    f->low = (char *)stack + PAGE;
+    if (pthread_create(&thread, &attr, park, f) != 0) die("cannot start a thread");
+    pthread_attr_destroy(&attr);
+    while (!__atomic_load_n(&f->sp, __ATOMIC_ACQUIRE)) usleep(10);
+}
+
+void fiber_host(fiber_t *f) { f->tp = thread_pointer(); }
+
+void fiber_reset(fiber_t *f, void (*entry)(void)) {
+    void **sp = (void **)f->base;
+#if defined(__x86_64__)
+    *--sp = NULL;  // what entry() would return to; it never does
+    *--sp = (void *)entry;
+    for (int i = 0; i < SAVED_WORDS; i++) *--sp = NULL;
+#else
+    sp -= SAVED_WORDS;
+    memset(sp, 0, SAVED_WORDS * sizeof *sp);
+    sp[LINK_WORD] = (void *)entry;
+#endif
+    f->sp = sp;
+    if (!tls.size) return;
+    char *block = (char *)f->tp + tls.from_tp;
+    memcpy(block, tls.image, tls.filled);
+    memset(block + tls.filled, 0, tls.size - tls.filled);
+}
+
+void fiber_switch(fiber_t *from, const fiber_t *to) { fiber_swap_(&from->sp, to->sp, to->tp); }
