@@ -9,6 +9,7 @@
 
 #include "cli.h"
 #include "nearest.h"
+#include "preload.h"
 
 static const char *const policies[] = {"spin", "yield", "park"};
 #define POLICIES (sizeof policies / sizeof *policies)
@@ -59,11 +60,12 @@ lockname_t lockname_parse(const char *text)
     return lock;
 }
 
-char *lockname_setting(const lockname_t *lock, const char *stats_file)
+char *lockname_setting(const lockname_t *lock, bool check)
 {
-    return cli_printf("lock=%s%s%s%s%s", lock->name, lock->wait ? ",wait=" : "",
-                      lock->wait ? lock->wait : "", stats_file ? ",stats=" : "",
-                      stats_file ? stats_file : "");
+    if (lock->libc)
+        return NULL;
+    return cli_printf("lock=%s%s%s%s", lock->name, lock->wait ? ",wait=" : "",
+                      lock->wait ? lock->wait : "", check ? ",check=1" : "");
 }
 
 char *lockname_label(const lockname_t *lock)
@@ -71,11 +73,27 @@ char *lockname_label(const lockname_t *lock)
     return cli_printf("%s%s%s", lock->name, lock->wait ? ":" : "", lock->wait ? lock->wait : "");
 }
 
-size_t lockname_all(lockname_t *locks, size_t room)
+static bool is_offered(const lockname_t *lock, const char *preload)
+{
+    char *setting = lockname_setting(lock, false);
+    bool offered = lock->libc || preload_accepts(preload, setting);
+    free(setting);
+    return offered;
+}
+
+void lockname_require(const lockname_t *lock, const char *preload)
+{
+    if (!is_offered(lock, preload))
+        cli_bad("the preload does not offer the lock '%s'; choose another (see hotlock locks)",
+                lock->name);
+}
+
+size_t lockname_all(lockname_t *locks, size_t room, const char *preload)
 {
     size_t count = 0;
-    for (int k = 0; k < HL_KINDS && count < room; k++)
-        if (can_preload((hl_kind_t)k))
-            locks[count++] = (lockname_t){.name = hl_kind_info((hl_kind_t)k)->name};
+    for (int k = 0; k < HL_KINDS && count < room; k++) {
+        locks[count] = (lockname_t){.name = hl_kind_info((hl_kind_t)k)->name};
+        count += can_preload((hl_kind_t)k) && is_offered(&locks[count], preload);
+    }
     return count;
 }

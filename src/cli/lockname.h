@@ -15,13 +15,16 @@ typedef struct {
 /* Unknown names, and locks that cannot stand in for a pthread lock, are one line and exit 2. */
 lockname_t lockname_parse(const char *text);
 
-/* What to put into the environment variable HOTLOCK; free it. */
-char *lockname_setting(const lockname_t *lock, const char *stats_file);
+/* What to put into the environment variable HOTLOCK; NULL for libc. Free it. */
+char *lockname_setting(const lockname_t *lock, bool check);
+
+/* A lock the preload does not offer is one line, exit 2. */
+void lockname_require(const lockname_t *lock, const char *preload);
 
 /* "nmcs" or "nmcs:yield"; free it. */
 char *lockname_label(const lockname_t *lock);
 
-/* The locks `try` uses unless told otherwise: all that can stand in for a pthread lock. */
-size_t lockname_all(lockname_t *locks, size_t room);
+/* All locks the preload offers. */
+size_t lockname_all(lockname_t *locks, size_t room, const char *preload);
 
 #endif

@@ -13,13 +13,9 @@
 #include <sys/xattr.h>
 #include <unistd.h>
 
-#include "child.h"
 #include "cli.h"
 
-#define PRELOAD_NAME "libhotlock-preload.so"
 #define SCRIPTS_MOST 5 /* interpreters that are scripts themselves; the kernel's own limit */
-
-extern char **environ;
 
 /* ---- finding the file ---- */
 
@@ -84,8 +80,7 @@ static int open_or_bad(const char *file)
     return fd;
 }
 
-/* The first bytes of FILE; what is missing is zero. */
-static void read_head(const char *file, void *head, size_t size)
+void program_head(const char *file, void *head, size_t size)
 {
     int fd = open_or_bad(file);
     memset(head, 0, size);
@@ -164,7 +159,7 @@ static void check_elf(const char *file, const ElfW(Ehdr) *header, const char *pr
 {
     char linker[PATH_MAX];
     ElfW(Ehdr) ours;
-    read_head(preload, &ours, sizeof ours);
+    program_head(preload, &ours, sizeof ours);
     if (!same_machine(header, &ours))
         cli_bad("cannot run '%s' under a lock: it is a %d-bit %s program and the preload is %d-bit "
                 "%s; build hotlock for that machine", file, word_bits(header), machine_name(header),
@@ -215,7 +210,7 @@ static void check_file(const char *file, const char *preload, int depth)
         char text[256];
     } head;
     char *argument, *target;
-    read_head(file, &head, sizeof head);
+    program_head(file, &head, sizeof head);
     if (is_elf(&head.header)) {
         if (preload)
             check_elf(file, &head.header, preload);
@@ -245,67 +240,4 @@ char *program_find(const char *command, const char *preload)
     char *file = locate(command);
     check_file(file, preload, 0);
     return file;
-}
-
-/* ---- the preload ---- */
-
-static char *own_directory(void)
-{
-    char *self = realpath("/proc/self/exe", NULL);
-    if (!self)
-        cli_bad("cannot find the preload library: /proc is not there; use --preload FILE");
-    *strrchr(self, '/') = '\0';
-    return self;
-}
-
-/* Build tree first: a binary there must not pick up an older installed library. */
-static char *search_preload(void)
-{
-    char *here = own_directory();
-    char *places[] = {
-        cli_printf("%s/../preload/" PRELOAD_NAME, here),
-        cli_printf("%s/../" HOTLOCK_LIBDIR "/" PRELOAD_NAME, here),
-        cli_printf(HOTLOCK_PREFIX "/" HOTLOCK_LIBDIR "/" PRELOAD_NAME),
-    };
-    char *found = NULL;
-    for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
-        if (!found)
-            found = realpath(places[i], NULL);
-        free(places[i]);
-    }
-    free(here);
-    return found;
-}
-
-char *program_preload(const char *file)
-{
-    ElfW(Ehdr) header;
-    char *place = file ? realpath(file, NULL) : search_preload();
-    if (!place && file)
-        cli_bad("cannot preload '%s': %s", file, strerror(errno));
-    if (!place)
-        cli_bad("cannot find " PRELOAD_NAME "; name it with --preload FILE");
-    struct stat st;
-    if (stat(place, &st) != 0 || !S_ISREG(st.st_mode))
-        cli_bad("cannot preload '%s': it is not a regular file", place);
-    read_head(place, &header, sizeof header);
-    if (!is_elf(&header) || header.e_type != ET_DYN)
-        cli_bad("cannot preload '%s': it is not a shared library", place);
-    if (strpbrk(place, " :"))
-        cli_bad("cannot preload '%s': LD_PRELOAD cannot hold a path with a space or a colon; "
-                "move it", place);
-    return place;
-}
-
-char **program_env(const char *preload, const char *setting)
-{
-    char **env = child_env(environ, "HOTLOCK", setting);
-    if (!preload)
-        return env;
-    const char *old = getenv("LD_PRELOAD");
-    char *list = cli_printf("%s%s%s", preload, old && *old ? ":" : "", old ? old : "");
-    char **with = child_env(env, "LD_PRELOAD", list);
-    free(list);
-    child_free_env(env);
-    return with;
 }

@@ -3,7 +3,7 @@
 #ifndef HOTLOCK_PROGRAM_H
 #define HOTLOCK_PROGRAM_H
 
-#include <stdbool.h>
+#include <stddef.h>
 
 /*
  * The file that running COMMAND would execute (searched in PATH like execvp(3) does), free it. What
@@ -12,16 +12,7 @@
  */
 char *program_find(const char *command, const char *preload);
 
-/*
- * The preload library: FILE if given, else the one beside this binary in the build tree, else the
- * installed one; free it. Not there, or a path LD_PRELOAD cannot hold: one line, exit 2.
- */
-char *program_preload(const char *file);
-
-/*
- * A copy of the environment in which the next program runs under a lock: PRELOAD before what
- * LD_PRELOAD held, HOTLOCK set to SETTING. NULL for both: as it is, but without HOTLOCK.
- */
-char **program_env(const char *preload, const char *setting);
+/* The first bytes of FILE, missing ones zero; one line, exit 2 if it cannot be read. */
+void program_head(const char *file, void *head, size_t size);
 
 #endif

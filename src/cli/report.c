@@ -170,8 +170,8 @@ static char *describe(const report_t *r)
     const trial_plan_t *plan = r->plan;
     char *metric = plan->measure == MEASURE_METRIC ? cli_printf(" '%s'", plan->metric.text)
                                                    : cli_printf("%s", "");
-    char *text = cli_printf("%s%ld runs of each lock after %ld to warm up, interleaved; %s%s, %s is "
-                            "better.", r->partial ? "PARTIAL, interrupted before the end. " : "",
+    char *text = cli_printf("%s%ld runs of each lock after %ld to warm up, interleaved; %s%s, %s "
+                            "is better.", r->partial ? "PARTIAL, interrupted before the end. " : "",
                             plan->runs, plan->warmup, trial_measure_words[plan->measure], metric,
                             plan->higher_better ? "higher" : "lower");
     free(metric);
@@ -208,8 +208,8 @@ static void print_notes(const report_t *r, table_format_t format, FILE *out)
         print_note(format, note, out);
     }
     if (r->foreign > FOREIGN_MUCH) {
-        snprintf(note, sizeof note, "other programs used %.0f %% of the processors during the runs; "
-                 "a quieter machine would give narrower intervals.", r->foreign * 100);
+        snprintf(note, sizeof note, "other programs used %.0f %% of the processors during the "
+                 "runs; a quieter machine would give narrower intervals.", r->foreign * 100);
         print_note(format, note, out);
     }
 }

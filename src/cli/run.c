@@ -1,26 +1,27 @@
 /* SPDX-License-Identifier: MIT */
 /* hotlock run: runs a program under one lock, without a rebuild, in place of this process. */
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "commands.h"
 #include "lockname.h"
+#include "preload.h"
 #include "program.h"
 
 typedef struct {
-    const char *lock, *preload, *stats;
+    const char *lock, *preload;
+    bool check;
     char **command;
 } options_t;
 
-enum { KEY_PRELOAD = 0x4c00, KEY_STATS };
+enum { KEY_PRELOAD = 0x4c00, KEY_CHECK };
 
 static const struct argp_option options[] = {
     {"lock", 'l', "NAME[,POLICY]", 0,
      "The lock; 'libc' for none. POLICY: how waiters wait, 'spin', 'yield' or 'park'", 0},
     {"preload", KEY_PRELOAD, "FILE", 0, "The preload library, if not the one hotlock came with", 0},
-    {"stats", KEY_STATS, "FILE", 0, "Let the preload write what it counted to FILE at the end", 0},
+    {"check", KEY_CHECK, NULL, 0, "Say on stderr which pthread functions reach the preload", 0},
     {0},
 };
 
@@ -34,8 +35,8 @@ static error_t parse(int key, char *arg, struct argp_state *state)
     case KEY_PRELOAD:
         o->preload = arg;
         return 0;
-    case KEY_STATS:
-        o->stats = arg;
+    case KEY_CHECK:
+        o->check = true;
         return 0;
     case ARGP_KEY_ARG:
         o->command = cli_rest(state);
@@ -52,15 +53,6 @@ static const struct argp argp = {
     .doc = "Runs CMD with its pthread locks replaced by the lock NAME. The exit code is CMD's.",
 };
 
-/* The preload counts, and reads a comma-separated setting, so a file name cannot hold one. */
-static void check_stats(const char *file, const lockname_t *lock)
-{
-    if (file && lock->libc)
-        cli_bad("--stats needs the preload; choose a lock other than libc");
-    if (file && (!*file || strchr(file, ',')))
-        cli_bad("--stats '%s' is empty or has a comma; choose another file name", file);
-}
-
 int cmd_run(int argc, char **argv)
 {
     options_t o = {0};
@@ -70,11 +62,13 @@ int cmd_run(int argc, char **argv)
     if (!o.command)
         cli_bad("no command given; write it after --");
     lockname_t lock = lockname_parse(o.lock);
-    check_stats(o.stats, &lock);
-    char *preload = lock.libc ? NULL : program_preload(o.preload);
+    if (lock.libc && o.check)
+        cli_bad("--check needs the preload; choose a lock other than libc");
+    char *preload = lock.libc ? NULL : preload_find(o.preload);
     char *file = program_find(o.command[0], preload);
-    char *setting = lock.libc ? NULL : lockname_setting(&lock, o.stats);
-    char **env = program_env(preload, setting);
+    char *setting = lockname_setting(&lock, o.check);
+    lockname_require(&lock, preload);
+    char **env = preload_env(preload, setting);
     execve(file, o.command, env);
     cli_bad("cannot run '%s': %s", file, strerror(errno));
 }

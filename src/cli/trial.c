@@ -79,18 +79,6 @@ static void take_reference(trial_t *t, const child_result_t *r)
         t->limit = r->wall * LIMIT_TIMES > LEAST_LIMIT ? r->wall * LIMIT_TIMES : LEAST_LIMIT;
 }
 
-/*
- * The dynamic linker only warns when it cannot preload; the run would silently be libc's. A warning
- * that libc's own run has too is about another library.
- */
-static void check_preloaded(const trial_t *t, const child_result_t *r)
-{
-    static const char warning[] = "LD_PRELOAD cannot be preloaded";
-    if (t->has_reference && strstr(r->err, warning) && !strstr(t->reference.err, warning))
-        cli_bad("the preload library could not be loaded: %.*s", (int)strcspn(r->err, "\n"),
-                r->err);
-}
-
 static void note_fault(trial_t *t, contestant_t *c, fault_t fault, child_result_t *r)
 {
     if (fault == FAULT_OUTPUT && c->lock.libc)
@@ -119,7 +107,6 @@ static void run_once(trial_t *t, contestant_t *c, long round, foreign_t *foreign
     }
     if (r.end == CHILD_NOT_STARTED)
         cli_bad("cannot run '%s': %s", t->path, strerror(r.code));
-    check_preloaded(t, &r);
     bool first = !t->has_reference;
     if (first)
         take_reference(t, &r);

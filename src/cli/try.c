@@ -5,6 +5,7 @@
 
 #include "commands.h"
 #include "output.h"
+#include "preload.h"
 #include "program.h"
 #include "report.h"
 
@@ -162,7 +163,7 @@ static void add_lock(lineup_t *l, const lockname_t *lock)
     l->locks[l->count++] = *lock;
 }
 
-static lineup_t parse_lineup(const char *list)
+static lineup_t parse_lineup(const char *list, const char *preload)
 {
     lockname_t libc = {.name = "libc", .libc = true}, all[32];
     lineup_t l = {0};
@@ -170,9 +171,11 @@ static lineup_t parse_lineup(const char *list)
     add_lock(&l, &libc);
     for (char **name = names; *name; name++) {
         bool every = strcmp(*name, "all") == 0;
-        size_t count = every ? lockname_all(all, sizeof all / sizeof *all) : 1;
-        if (!every)
+        size_t count = every ? lockname_all(all, sizeof all / sizeof *all, preload) : 1;
+        if (!every) {
             all[0] = lockname_parse(*name);
+            lockname_require(&all[0], preload);
+        }
         for (size_t i = 0; i < count; i++)
             add_lock(&l, &all[i]);
     }
@@ -187,10 +190,10 @@ static contestant_t *make_contestants(const lineup_t *l, const char *preload)
     contestant_t *contestants = cli_alloc(l->count * sizeof *contestants);
     for (size_t i = 0; i < l->count; i++) {
         contestant_t *c = &contestants[i];
-        char *setting = l->locks[i].libc ? NULL : lockname_setting(&l->locks[i], NULL);
+        char *setting = lockname_setting(&l->locks[i], false);
         c->lock = l->locks[i];
         c->label = lockname_label(&l->locks[i]);
-        c->env = program_env(l->locks[i].libc ? NULL : preload, setting);
+        c->env = preload_env(l->locks[i].libc ? NULL : preload, setting);
         free(setting);
     }
     return contestants;
@@ -328,9 +331,9 @@ int cmd_try(int argc, char **argv)
     if (!o.command)
         cli_bad("no command given; write it after --");
     set_measure(&o);
-    lineup_t lineup = parse_lineup(o.locks);
     vary_t vary = parse_vary(o.vary, o.command);
-    char *preload = program_preload(o.preload);
+    char *preload = preload_find(o.preload);
+    lineup_t lineup = parse_lineup(o.locks, preload);
     report_t report = {.command = o.command, .plan = &o.plan};
     output_check(&o.output);
     make_sections(&report, &o, &vary, &lineup, preload);

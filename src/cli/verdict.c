@@ -131,8 +131,8 @@ static char *difference(const trial_t *t, const stats_estimate_t *e)
                           e->lo, e->hi);
     bool one_side = (e->lo - 1) * (e->hi - 1) > 0;
     if (!one_side)
-        return cli_printf("%.1f %% %s %s than libc (95 %% interval of the ratio %.3f to %.3f)", size,
-                          word, measured(t), e->lo, e->hi);
+        return cli_printf("%.1f %% %s %s than libc (95 %% interval of the ratio %.3f to %.3f)",
+                          size, word, measured(t), e->lo, e->hi);
     return cli_printf("%.1f %% %s %s than libc (95 %% interval %.1f to %.1f %%)", size, word,
                       measured(t), fmin(lo, hi), fmax(lo, hi));
 }
