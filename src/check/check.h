@@ -11,7 +11,7 @@
 #include "../vm/fiber.h"
 #include "graph.h"
 
-enum { SPIN_RING = 16, MAX_CALLS = 200, MAX_FOREIGN = 64 };
+enum { SPIN_RING = 16, MAX_CALLS = 200, MAX_FOREIGN = 64, VISITS = 64 };
 #define STACK_BYTES ((size_t)256 << 10)
 #define HEAP_BYTES  ((size_t)1 << 20)
 #define ARENA       ((uintptr_t)0x200000000000)   // stacks, then heaps: addresses never change
@@ -20,6 +20,8 @@ typedef struct {
     int bound;                // events per thread
     int expiries;             // deadlines that may pass, per thread
     int spurious;             // wake-ups for no reason, per thread
+    int sleeps;               // timed sleeps that a wake-up ends, per thread
+    int loops;                // times a thread may come to the same load; 0: any
     bool timers;              // timed sleeps end by their timer
     double seconds;           // stop after; 0: never
     const char *replay;       // a file with one execution
@@ -53,7 +55,10 @@ typedef struct {
     int foreigns;
     uintptr_t heap;           // next free byte of its heap
     struct { uintptr_t pc, sp; uint64_t hash; int pos, delays; } clock;
-    int expired, spurious;    // choices spent
+    int expired, spurious, slept;           // choices spent
+    bool dozing;              // in a timed sleep: nobody need wake it
+    struct { uintptr_t pc, sp; int times; } visit[VISITS];
+    int visits;
     uint64_t now;
 } vcpu_t;
 extern vcpu_t cpu[MAX_THREADS];
@@ -103,7 +108,7 @@ typedef struct {
 extern counts_t counts;
 extern bool found_bad;
 typedef struct { uint32_t pc; int thread; } spot_t;
-extern spot_t bound_spot;                   // a loop that met the bound
+extern spot_t bound_spot, bound_now;        // a loop that met the bound: the first, the last
 
 void report_init(void);
 // A counterexample: what, and the two accesses it is about (pc 0: none). Ends the run.

@@ -53,7 +53,10 @@ void explore_begin(void) {
 }
 
 id_t_ new_event(ev_t type, int order, uint32_t pc) {
-    if (g->len[current] >= options.bound || g->stamps >= MAX_STAMPS - 2) run_stop(RUN_BOUND);
+    if (g->len[current] >= options.bound || g->stamps >= MAX_STAMPS - 2) {
+        bound_now = (spot_t){pc, current};
+        run_stop(RUN_BOUND);
+    }
     id_t_ id = graph_add(current, type, order, pc);
     cpu[current].pos++;
     return id;

@@ -27,6 +27,8 @@ static void read_options(const char *text) {
         if (!strcmp(w, "bound")) options.bound = atoi(v);
         if (!strcmp(w, "expiries")) options.expiries = atoi(v);
         if (!strcmp(w, "spurious")) options.spurious = atoi(v);
+        if (!strcmp(w, "sleeps")) options.sleeps = atoi(v);
+        if (!strcmp(w, "loops")) options.loops = atoi(v);
         if (!strcmp(w, "timers")) options.timers = atoi(v);
         if (!strcmp(w, "seconds")) options.seconds = atof(v);
         if (!strcmp(w, "replay")) options.replay = strdup(v);
@@ -61,12 +63,8 @@ static double now(void) {
     return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
 }
 
-// Where a loop went round and round: the place its last events came from.
 static void note_bound(void) {
-    counts.bounded++;
-    if (bound_spot.pc) return;
-    for (int t = 0; t < MAX_THREADS; t++)
-        if (g->len[t] >= options.bound) bound_spot = (spot_t){g->e[t][g->len[t] - 1].pc, t};
+    if (!counts.bounded++) bound_spot = bound_now;
 }
 
 static bool several_threads;

@@ -14,7 +14,7 @@
 
 counts_t counts;
 bool found_bad;
-spot_t bound_spot;
+spot_t bound_spot, bound_now;
 static FILE *report;
 
 // ------------------------------------------------------------------------- the program's output

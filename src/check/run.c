@@ -9,6 +9,7 @@
 // registers and the same stack, having written nothing in between, one more iteration would do
 // the same again. The thread is parked; what it read is part of the graph, so the executions in
 // which it reads something newer are explored as alternatives of the load it has made.
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -159,6 +160,24 @@ static bool waits(uintptr_t a, vm_site_t at) {
     return false;
 }
 
+// A loop that is no wait: how often may it go round?
+static void count_visit(vm_site_t at) {
+    vcpu_t *v = &cpu[current];
+    int i = 0;
+    while (i < v->visits && (v->visit[i].pc != at.pc || v->visit[i].sp != at.sp)) i++;
+    if (i == VISITS) return;  // the bound on events holds in any case
+    if (i == v->visits) {
+        v->visit[i].pc = at.pc;
+        v->visit[i].sp = at.sp;
+        v->visit[i].times = 0;
+        v->visits++;
+    }
+    if (++v->visit[i].times > options.loops && v->pos >= g->len[current]) {
+        bound_now = (spot_t){(uint32_t)at.pc, current};
+        run_stop(RUN_BOUND);
+    }
+}
+
 static void park(void) {
     cpu[current].parked = true;
     for (;;) schedule();
@@ -189,6 +208,7 @@ static event_t *add_read(uintptr_t a, event_t like, vm_site_t at) {
     vcpu_t *v = &cpu[current];
     if (v->plain_loc >= 0) run_flush();
     if (!like.hidden && waits(a, at)) park();
+    if (options.loops && !like.hidden) count_visit(at);
     event_t *e = arrive(at);
     int loc = shadow_location(a, like.size);
     if (e) {
@@ -273,7 +293,6 @@ void engine_store(uintptr_t a, unsigned size, uint64_t value, int order, vm_site
         uint64_t block = r->value;
         rmw_result(r, &block);
         add_write_half(r, block, at);
-        cpu[current].spins = 0;
         return;
     }
     event_t *e = arrive(at);
@@ -301,8 +320,10 @@ void engine_plain(uintptr_t a, size_t size, bool write, vm_site_t at) {
     vcpu_t *v = &cpu[current];
     if (v->plain_loc >= 0) run_flush();
     v->low = at.sp + 16;
-    bool own = a < (uintptr_t)v->fiber.base && a >= (uintptr_t)v->fiber.low;
-    if (write && !own) v->spins = 0;    // the own stack is part of the state already
+    // The own stack is part of the state already, and errno is as good as that.
+    bool own = (a < (uintptr_t)v->fiber.base && a >= (uintptr_t)v->fiber.low) ||
+               a == (uintptr_t)&errno;
+    if (write && !own) v->spins = 0;
     shadow_plain(a, size, write, (uint32_t)at.pc);
 }
 
@@ -329,6 +350,7 @@ unsigned engine_choose(vm_choice_t kind, unsigned n, vm_site_t at) {
     vcpu_t *v = &cpu[current];
     if (kind == VM_CHOICE_TIME && v->expired >= options.expiries) n = 1;
     if (kind == VM_CHOICE_SPURIOUS && v->spurious >= options.spurious) n = 1;
+    if (kind == VM_CHOICE_SLEEP && v->slept >= options.sleeps) n = 1;
     if (n < 2) return 0;
     event_t *e = arrive(at);
     if (e) {
@@ -342,6 +364,8 @@ unsigned engine_choose(vm_choice_t kind, unsigned n, vm_site_t at) {
     }
     if (e->value && kind == VM_CHOICE_TIME) v->expired++;
     if (e->value && kind == VM_CHOICE_SPURIOUS) v->spurious++;
+    if (e->value && kind == VM_CHOICE_SLEEP) v->slept++;
+    v->dozing = e->value && kind == VM_CHOICE_SLEEP;
     return (unsigned)e->value;
 }
 
@@ -410,7 +434,7 @@ static void thread_main(void) {
         graph_clocks(s);
     }
     v->spins = 0;
-    v->result = v->fn(v->arg);
+    v->result = vm_thread_body(v->fn, v->arg);
     thread_end();
 }
 
@@ -542,7 +566,8 @@ static void reset(void) {
         vcpu_t *v = &cpu[t];
         if (run_number > 1 && !v->started) continue;
         fiber_reset(&v->fiber, thread_main);
-        v->pos = v->spins = v->calls = v->foreigns = v->expired = v->spurious = 0;
+        v->pos = v->spins = v->calls = v->foreigns = v->expired = v->spurious = v->slept = v->visits = 0;
+        v->dozing = false;
         v->started = v->ended = v->parked = v->owes_write = false;
         v->joining = v->plain_loc = -1;
         v->clock.pc = 0;
@@ -561,6 +586,7 @@ static bool stuck_for_good(void) {
     for (int t = 0; t < MAX_THREADS; t++) {
         const vcpu_t *v = &cpu[t];
         if (!v->started || v->ended || !v->parked) continue;
+        if (v->dozing) return false;
         for (int i = v->parked_from; i < g->len[t]; i++) {
             const event_t *e = &g->e[t][i];
             if (e->type == EV_READ && !e->hidden && co_position(e->rf) != g->loc[e->loc].writes)

@@ -16,10 +16,10 @@ typedef struct {
     uint8_t loc[8];           // by byte: 1 + the atomic location it belongs to
     uint8_t written, read, dead;            // masks of bytes
     uint8_t dead_by;
+    uint16_t readers;                       // a bit per thread
     uint8_t wthread[8], wepoch[8];          // last plain write, by byte
-    uint32_t wpc[8], dead_pc;
-    uint8_t repoch[8][MAX_THREADS];         // last plain reads, by byte and thread: epoch + 1
-    uint32_t rpc[MAX_THREADS];
+    uint8_t repoch[MAX_THREADS][8];         // last plain reads, by thread and byte: epoch + 1
+    uint32_t dead_pc, rpc[MAX_THREADS], wpc[MAX_THREADS];
 } cell_t;
 
 typedef struct { uintptr_t from, to; cell_t *cells; } region_t;
@@ -58,7 +58,7 @@ static cell_t *fresh(cell_t *c) {
     if (c->run == run_number) return c;
     c->run = run_number;
     c->written = c->read = c->dead = 0;
-    memset(c->repoch, 0, sizeof c->repoch);
+    c->readers = 0;
     return c;
 }
 
@@ -129,27 +129,40 @@ static _Noreturn void race(const char *text, uint32_t pc, int other, uint32_t ot
     report_bad(BAD_RACE, text, pc, other, other_pc);
 }
 
+// Eight bytes as one number.
+static uint64_t eight(const uint8_t *bytes) {
+    uint64_t x;
+    memcpy(&x, bytes, 8);
+    return x;
+}
+static const uint64_t ones = 0x0101010101010101ull;
+static void put(uint8_t *bytes, unsigned mask, unsigned value) {
+    if (mask == 0xff) memset(bytes, (int)value, 8);
+    else
+        for (; mask; mask &= mask - 1) bytes[__builtin_ctz(mask)] = (uint8_t)value;
+}
+
 static void check_plain_before(const cell_t *c, unsigned mask, bool write, uint32_t pc,
                                const char *mine) {
-    clk_t h = clk_of(current);
     char text[80];
-    for (unsigned m = c->written & mask; m; m &= m - 1) {
-        int b = __builtin_ctz(m), t = c->wthread[b];
-        if (t == current || h[t] > c->wepoch[b]) continue;
-        snprintf(text, sizeof text, "data race: %s and a plain write", mine);
-        race(text, pc, t, c->wpc[b]);
+    if (c->written & mask && eight(c->wthread) != (unsigned)current * ones) {
+        clk_t h = clk_of(current);
+        for (unsigned m = c->written & mask; m; m &= m - 1) {
+            int b = __builtin_ctz(m), t = c->wthread[b];
+            if (t == current || h[t] > c->wepoch[b]) continue;
+            snprintf(text, sizeof text, "data race: %s and a plain write", mine);
+            race(text, pc, t, c->wpc[t]);
+        }
     }
-    if (!write) return;
-    for (unsigned m = c->read & mask; m; m &= m - 1) {
-        int b = __builtin_ctz(m);
-        clk_t r;
-        memcpy(&r, c->repoch[b], sizeof r);
-        r[current] = 0;
-        if (clk_leq(r, h)) continue;
-        int t = 0;
-        while (r[t] <= h[t]) t++;
-        snprintf(text, sizeof text, "data race: %s and a plain read", mine);
-        race(text, pc, t, c->rpc[t]);
+    if (!write || !(c->read & mask)) return;
+    clk_t h = clk_of(current);
+    for (unsigned r = c->readers & ~(1u << current); r; r &= r - 1) {
+        int t = __builtin_ctz(r);
+        for (unsigned m = mask; m; m &= m - 1) {
+            if (c->repoch[t][__builtin_ctz(m)] <= h[t]) continue;
+            snprintf(text, sizeof text, "data race: %s and a plain read", mine);
+            race(text, pc, t, c->rpc[t]);
+        }
     }
 }
 
@@ -258,6 +271,21 @@ static void plain_on_atomic(cell_t *c, unsigned mask, bool write, uint32_t pc) {
     }
 }
 
+static void note_write(cell_t *c, unsigned mask, uint32_t pc) {
+    put(c->wthread, mask, (unsigned)current);
+    put(c->wepoch, mask, (unsigned)cpu[current].pos);
+    c->wpc[current] = pc;
+    c->written |= (uint8_t)mask;
+}
+
+static void note_read(cell_t *c, unsigned mask, uint32_t pc) {
+    if (!(c->readers >> current & 1)) memset(c->repoch[current], 0, 8);
+    c->readers |= (uint16_t)(1u << current);
+    put(c->repoch[current], mask, (unsigned)cpu[current].pos + 1);
+    c->rpc[current] = pc;
+    c->read |= (uint8_t)mask;
+}
+
 void shadow_plain(uintptr_t a, size_t size, bool write, uint32_t pc) {
     vcpu_t *v = &cpu[current];
     while (size) {
@@ -277,18 +305,8 @@ void shadow_plain(uintptr_t a, size_t size, bool write, uint32_t pc) {
                 plain_on_atomic(c, mask, write, pc);
             }
             check_plain_before(c, mask, write, pc, write ? "a plain write" : "a plain read");
-            for (unsigned m = mask; m; m &= m - 1) {
-                int b = __builtin_ctz(m);
-                if (write) {
-                    c->wthread[b] = (uint8_t)current;
-                    c->wepoch[b] = (uint8_t)v->pos;
-                    c->wpc[b] = pc;
-                } else {
-                    c->repoch[b][current] = (uint8_t)(v->pos + 1);
-                }
-            }
-            if (write) c->written |= (uint8_t)mask;
-            else c->read |= (uint8_t)mask, c->rpc[current] = pc;
+            if (write) note_write(c, mask, pc);
+            else note_read(c, mask, pc);
         }
         a += n;
         size -= n;

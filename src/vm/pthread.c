@@ -42,10 +42,10 @@ static _Thread_local const void *key_value[KEYS];
 static void (*key_destructor[KEYS])(void *);
 static uint32_t keys_used;
 
-typedef struct { void *(*fn)(void *); void *arg; } start_t;
+static _Thread_local bool has_values;
 
 static void run_destructors(void) {
-    for (int k = 0; k < KEYS; k++) {
+    for (int k = 0; has_values && k < KEYS; k++) {
         void *value = (void *)key_value[k];
         if (!value || !key_destructor[k]) continue;
         key_value[k] = NULL;
@@ -53,18 +53,15 @@ static void run_destructors(void) {
     }
 }
 
-static void *begin(void *p) {
-    start_t *s = p;
-    void *result = s->fn(s->arg);
+void *vm_thread_body(void *(*fn)(void *), void *arg) {
+    void *result = fn(arg);
     run_destructors();
     return result;
 }
 
 int vm_pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*fn)(void *), void *arg) {
     (void)attr;
-    start_t *s = engine_alloc(sizeof *s, 16, VM_HERE());
-    *s = (start_t){fn, arg};
-    *thread = (pthread_t)engine_create(begin, s, VM_HERE()) + 1;
+    *thread = (pthread_t)engine_create(fn, arg, VM_HERE()) + 1;
     return 0;
 }
 
@@ -92,6 +89,7 @@ int vm_pthread_key_delete(pthread_key_t key) { return key_destructor[key] = NULL
 void *vm_pthread_getspecific(pthread_key_t key) { return (void *)key_value[key]; }
 int vm_pthread_setspecific(pthread_key_t key, const void *value) {
     key_value[key] = value;
+    has_values = true;
     return 0;
 }
 
@@ -223,22 +221,23 @@ static int wake(const void *on, uint32_t n, uint32_t mask) {
     return (int)woken;
 }
 
-typedef enum { WOKEN, TIMED_OUT, SPURIOUS } awoken_t;
-
-// After fall_asleep(), without the bucket's lock. Whoever gives up must take itself out, and
-// was woken after all if it no longer can.
-static awoken_t sleep_until_woken(int me, bool timed) {
-    awoken_t why = WOKEN;
-    if (timed && engine_timers_fire()) why = TIMED_OUT;
-    else if (engine_choose(VM_CHOICE_SPURIOUS, 2, VM_HERE())) why = SPURIOUS;
-    if (why == WOKEN) {
+// After fall_asleep(), without the bucket's lock. False: woken for no reason. Whoever gives up must
+// take itself out, and was woken after all if it no longer can.
+static bool sleep_until_woken(int me) {
+    if (!engine_choose(VM_CHOICE_SPURIOUS, 2, VM_HERE())) {
         while (!LOAD_ACQ(&sleeper[me].awake)) {}
-        return WOKEN;
+        return true;
     }
     word_lock(&bucket);
-    if (!take_out(me)) why = WOKEN;
+    bool out = take_out(me);
     STORE_REL(&bucket, 0);
-    return why;
+    return !out;
+}
+
+// A timed sleep either is over at once, or lasts until somebody wakes the sleeper: for what it can
+// see and do that is the same as ending some time in between, by its timer.
+static bool timer_ends_it(bool timed) {
+    return timed && engine_timers_fire() && !engine_choose(VM_CHOICE_SLEEP, 2, VM_HERE());
 }
 
 long vm_futex(uint32_t *word, int op, uint32_t value, const struct timespec *timeout, uint32_t mask) {
@@ -251,6 +250,10 @@ long vm_futex(uint32_t *word, int op, uint32_t value, const struct timespec *tim
     }
     if (op != FUTEX_WAIT && op != FUTEX_WAIT_BITSET)
         engine_unsupported("a futex operation other than wait and wake", VM_HERE());
+    if (timer_ends_it(timeout != NULL)) {
+        errno = LOAD(word) == value ? ETIMEDOUT : EAGAIN;
+        return -1;
+    }
     word_lock(&bucket);
     if (LOAD(word) != value) {
         STORE_REL(&bucket, 0);
@@ -259,11 +262,8 @@ long vm_futex(uint32_t *word, int op, uint32_t value, const struct timespec *tim
     }
     fall_asleep(me, word, mask);
     STORE_REL(&bucket, 0);
-    switch (sleep_until_woken(me, timeout != NULL)) {
-    case WOKEN: return 0;
-    case TIMED_OUT: errno = ETIMEDOUT; break;
-    case SPURIOUS: errno = EINTR; break;
-    }
+    if (sleep_until_woken(me)) return 0;
+    errno = EINTR;
     return -1;
 }
 
@@ -276,13 +276,18 @@ int vm_pthread_cond_destroy(pthread_cond_t *c) { return (void)c, 0; }
 static int cond_wait(pthread_cond_t *c, pthread_mutex_t *m, bool timed) {
     int me = engine_self() + 1;
     if (!word_mine(&MUTEX(m)->owner)) MISUSE("a condition is waited for without its mutex");
+    if (timer_ends_it(timed)) {
+        vm_pthread_mutex_unlock(m);
+        vm_pthread_mutex_lock(m);
+        return ETIMEDOUT;
+    }
     word_lock(&bucket);
     fall_asleep(me, c, 1);
     STORE_REL(&bucket, 0);
     vm_pthread_mutex_unlock(m);
-    awoken_t why = sleep_until_woken(me, timed);
+    sleep_until_woken(me);
     vm_pthread_mutex_lock(m);
-    return why == TIMED_OUT ? ETIMEDOUT : 0;
+    return 0;
 }
 
 int vm_pthread_cond_wait(pthread_cond_t *c, pthread_mutex_t *m) { return cond_wait(c, m, false); }

@@ -42,7 +42,12 @@ size_t engine_size(void *p);
 void engine_free(void *p, vm_site_t at);
 
 // A choice the program cannot predict: 0 .. n-1.
-typedef enum { VM_CHOICE_PROGRAM, VM_CHOICE_TIME, VM_CHOICE_SPURIOUS, VM_CHOICE_WEAK } vm_choice_t;
+typedef enum {
+    VM_CHOICE_PROGRAM,
+    VM_CHOICE_TIME,      // 1: every deadline has passed
+    VM_CHOICE_SPURIOUS,  // 1: a sleeper wakes up for no reason
+    VM_CHOICE_SLEEP      // 1: a timed sleeper sleeps until it is woken
+} vm_choice_t;
 unsigned engine_choose(vm_choice_t kind, unsigned n, vm_site_t at);
 uint64_t engine_clock(vm_site_t at);        // nanoseconds
 bool engine_timers_fire(void);              // a timed sleep may end by its timer
@@ -54,6 +59,9 @@ _Noreturn void engine_unsupported(const char *what, vm_site_t at);
 
 // The program's own main(), renamed by redirect.syms.
 int vm_program_main(int argc, char **argv, char **env);
+
+// A thread's life, in pthread.c.
+void *vm_thread_body(void *(*fn)(void *), void *arg);
 
 // The site of the hook that calls it. Forces the callee-saved registers onto the stack, just
 // below the frame pointer, so that the engine sees the whole state of a waiting loop.
