@@ -23,7 +23,7 @@
 
 #include "wait.h"
 
-enum { HL_WAITING, HL_SLEEPING, HL_GRANTED, HL_HEIR, HL_BARGED, HL_OUT };
+enum { HL_WAITING, HL_SLEEPING, HL_GRANTED, HL_HEIR, HL_BARGED, HL_OUT, HL_STATES };
 
 typedef HL_ATOMIC(uintptr_t) hl_atomic_uptr_t;
 typedef HL_ATOMIC(uint32_t) hl_atomic_u32_t;
@@ -36,7 +36,7 @@ typedef struct hl_node {
     hl_atomic_uptr_t state;
 } __attribute__((aligned(16))) hl_node_t;
 
-HL_INLINE bool hl_is_gone(uintptr_t state) { return state > HL_OUT; }
+HL_INLINE bool hl_is_gone(uintptr_t state) { return state > HL_STATES; }
 
 HL_INLINE void hl_node_ready(hl_node_t *n, uintptr_t state) {
     hl_store(&n->next, (hl_node_t *)NULL);
@@ -50,13 +50,15 @@ HL_INLINE void hl_node_ready(hl_node_t *n, uintptr_t state) {
 #define HL_POOL_NODES 4096  // index 0 means none, 1 means HL_HELD
 typedef struct {
     hl_node_t node;
+    void (*fn)(void *);  // ali: what to run, NULL: hand the lock over
+    void *arg;
     hl_atomic_u32_t claimed;
 } HL_ALIGNED hl_pool_node_t;
 typedef struct { hl_pool_node_t at[HL_POOL_NODES]; } hl_pool_t;
 HL_GLOBAL(hl_pool_t, hl_pool);
 
 // A node for a wait on `lock`: one that an earlier call left in its queue (*queued: awake again, in
-// its old place), or a free one; NULL when none is near. The search starts at a place that
+// its old place), or a free one (always, for a lock of NULL); NULL when none is near. The search starts at a place that
 // depends on the thread's stack, so a thread finds the same node, still in its cache.
 HL_INLINE hl_node_t *hl_node_claim(const void *lock, bool *queued) {
     uintptr_t stack = (uintptr_t)__builtin_frame_address(0) >> 14;
@@ -67,7 +69,7 @@ HL_INLINE hl_node_t *hl_node_claim(const void *lock, bool *queued) {
         // pairs with the release in hl_node_free(): the last owner's accesses come before
         if (!hl_load(&n->claimed) && hl_cas_acq(&n->claimed, 0u, 1u)) return &n->node;
         *queued = true;
-        if (hl_load(&n->node.state) == (uintptr_t)lock &&
+        if (lock && hl_load(&n->node.state) == (uintptr_t)lock &&
             hl_cas_acqrel(&n->node.state, (uintptr_t)lock, HL_WAITING))
             return &n->node;
     }
@@ -120,10 +122,11 @@ typedef enum { HL_WAS_AWAKE, HL_WAS_ASLEEP, HL_WAS_GONE } hl_was_t;
 // it), to OUT if it is GONE (the caller takes it out).
 HL_INLINE hl_was_t hl_settle(hl_node_t *n, uintptr_t awake) {
     for (;;) {
-        uintptr_t s = hl_load_acq(&n->state);  // GONE: pairs with hl_queue_wait()
-        uintptr_t new_ = hl_is_gone(s) ? HL_OUT : s == HL_SLEEPING ? HL_HEIR : awake;
-        if (!hl_cas_rel(&n->state, s, new_)) continue;
-        return hl_is_gone(s) ? HL_WAS_GONE : s == HL_SLEEPING ? HL_WAS_ASLEEP : HL_WAS_AWAKE;
+        uintptr_t s = hl_load_acq(&n->state), new_ = awake;  // GONE: pairs with hl_queue_wait()
+        hl_was_t was = HL_WAS_AWAKE;
+        if (s == HL_SLEEPING) was = HL_WAS_ASLEEP, new_ = HL_HEIR;
+        if (hl_is_gone(s)) was = HL_WAS_GONE, new_ = HL_OUT;
+        if (hl_cas_rel(&n->state, s, new_)) return was;
     }
 }
 

@@ -1,0 +1,515 @@
+// SPDX-License-Identifier: MIT
+// ali.h - a combining lock: the owner runs the waiters' critical sections.
+//
+// hl_ali_run(l, fn, arg) runs fn(arg) under the lock. Who finds the lock held leaves a request,
+// and the owner runs it: the data stay in one processor's cache, and only the requests travel.
+// (Ma Ling, "alispinlock", linux-kernel, December 2015 to April 2016; flat combining: Hendler,
+// Incze, Shavit and Tzafrir, SPAA 2010; CC-Synch: Fatourou and Kallimanis, PPoPP 2012.)
+// What the original lacked: ordinary sections on the same lock, a bound on what one owner does for
+// others, asynchronous requests that are neither lost nor keep an owner for ever, acquire and
+// release where it relied on x86.
+//
+//   held      1: the lock is owned. Cleared by a plain store while no request waits.
+//   quiet     all requests are of sleepers in hl_ali_lock(), and one has been roused: an owner
+//             need not look at them again. With it, the lock is freed by compare-exchange.
+//   attended  a waiter watches the word itself: see below
+//   async     hl_ali_submit() has been used: owners release by compare-exchange
+//   requests  the newest waiting request, linked to the older ones; all since the last owner took
+//             them. An owner takes the whole stack at once, turns it round, and so serves in
+//             the order of arrival.
+//
+// Invariant: requests are in the stack, or on their way through one owner's hands, and an owner
+// lets go of the lock only after it has put back what it did not serve. The plain store may
+// overlook a request pushed at that very moment: the first such requester watches the word
+// as well as its own request, and takes the lock if it finds it free.
+//
+// A request is run by whichever thread owns the lock: docs/locks/ali.md has the rules for sections.
+//
+// Cost: one atomic and a plain store when nobody waits; 8 bytes, and a 64-byte request on the
+// waiter's stack. Order of arrival among the awake. Not for memory shared by processes.
+#ifndef HOTLOCK_ALI_H
+#define HOTLOCK_ALI_H
+
+#include "queue.h"
+
+#ifndef HL_ALI_WAIT
+#define HL_ALI_WAIT HL_WAIT_PARK
+#endif
+// How many requests an owner runs for others before it hands the lock on.
+#ifndef HL_ALI_CAP
+#define HL_ALI_CAP 64
+#endif
+// Around each call of a section: the debug build (ali_debug.h) puts its checks here.
+#ifndef HL_ALI_CALL
+#define HL_ALI_CALL(l, fn, arg, foreign) ((void)(l), (void)(foreign), (fn)(arg))
+#endif
+
+typedef union {
+    HL_ATOMIC(uint64_t) word;
+#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
+    struct { HL_ATOMIC(uint8_t) rest_[7], held; } byte;
+#else
+    struct { HL_ATOMIC(uint8_t) held, rest_[7]; } byte;
+#endif
+} hl_ali_t;
+#define HL_ALI_INIT {{0}}
+
+// An asynchronous request: the caller's, untouched from submit to done.
+typedef hl_pool_node_t hl_ali_req_t;
+
+HL_API_LOCK void hl_ali_run(hl_ali_t *l, void (*fn)(void *), void *arg);
+HL_API_LOCK void hl_ali_lock(hl_ali_t *l);
+HL_API_LOCK HL_MUST_USE bool hl_ali_lock_until(hl_ali_t *l, uint64_t deadline_ns);
+HL_API_TRYLOCK HL_MUST_USE bool hl_ali_trylock(hl_ali_t *l);
+HL_API_UNLOCK void hl_ali_unlock(hl_ali_t *l);
+HL_API_UNLOCK bool hl_ali_is_locked(const hl_ali_t *l);
+
+// Leaves the request and returns; runs it at once if the lock is free. It is run at the latest by
+// the next operation on the lock, hl_ali_done() and hl_ali_wait() included.
+HL_API_LOCK void hl_ali_submit(hl_ali_t *l, hl_ali_req_t *r, void (*fn)(void *), void *arg);
+// True: fn(arg) has run, and what it wrote is visible. May run waiting requests itself.
+HL_API_LOCK HL_MUST_USE bool hl_ali_done(hl_ali_t *l, hl_ali_req_t *r);
+HL_API_LOCK void hl_ali_wait(hl_ali_t *l, hl_ali_req_t *r);
+
+#define HL_ALI_HELD     UINT64_C(1)
+#define HL_ALI_QUIET    UINT64_C(2)
+#define HL_ALI_ATTENDED UINT64_C(0x100)
+#define HL_ALI_ASYNC    UINT64_C(0x200)
+#define HL_ALI_FLAGS    UINT64_C(0x3ff)
+
+// States of a request beside WAITING, SLEEPING, GRANTED, OUT and GONE (queue.h). DONE: it has been
+// run, nothing of it is touched any more. WOKEN: it slept, and is about to run. PENDING: submitted,
+// and no thread waits for it.
+#define HL_ALI_DONE    HL_BARGED
+#define HL_ALI_WOKEN   HL_HEIR
+#define HL_ALI_PENDING HL_STATES
+
+// Requests are aligned to 64 bytes: their address, shifted by four, leaves ten bits for flags.
+HL_INLINE uint64_t hl_ali_name(const hl_ali_req_t *r) { return (uint64_t)(uintptr_t)r << 4; }
+HL_INLINE hl_ali_req_t *hl_ali_top(uint64_t word) {
+    return (hl_ali_req_t *)(uintptr_t)((int64_t)(word & ~HL_ALI_FLAGS) >> 4);
+}
+
+HL_INLINE hl_ali_req_t *hl_ali_next(const hl_ali_req_t *r) {
+    return (hl_ali_req_t *)(void *)hl_load(&r->node.next);
+}
+HL_INLINE void hl_ali_set_next(hl_ali_req_t *r, hl_ali_req_t *next) {
+    hl_store(&r->node.next, (hl_node_t *)(void *)next);
+}
+
+// ------------------------------------------------------------------------- an owner's lists
+// The functions below are called by the owner only. A list is oldest first, a stack newest first.
+typedef struct { hl_ali_req_t *first, *last; } hl_ali_list_t;
+
+HL_INLINE void hl_ali_append(hl_ali_list_t *list, hl_ali_req_t *r) {
+    hl_ali_set_next(r, NULL);
+    if (list->last) hl_ali_set_next(list->last, r);
+    else list->first = r;
+    list->last = r;
+}
+
+HL_INLINE hl_ali_req_t *hl_ali_pop(hl_ali_list_t *list) {
+    hl_ali_req_t *r = list->first;
+    list->first = hl_ali_next(r);
+    if (!list->first) list->last = NULL;
+    return r;
+}
+
+// Puts the older requests `front` before those of `list`.
+HL_INLINE void hl_ali_prepend(hl_ali_list_t *list, hl_ali_list_t *front) {
+    if (!front->first) return;
+    hl_ali_set_next(front->last, list->first);
+    if (!list->last) list->last = front->last;
+    list->first = front->first;
+    front->first = front->last = NULL;
+}
+
+HL_INLINE void hl_ali_remove(hl_ali_list_t *list, hl_ali_req_t *r) {
+    hl_ali_list_t rest = {NULL, NULL};
+    while (list->first) {
+        hl_ali_req_t *x = hl_ali_pop(list);
+        if (x != r) hl_ali_append(&rest, x);
+    }
+    *list = rest;
+}
+
+HL_INLINE hl_ali_req_t *hl_ali_reverse(hl_ali_req_t *stack) {
+    hl_ali_req_t *list = NULL;
+    while (stack) {
+        hl_ali_req_t *older = hl_ali_next(stack);
+        hl_ali_set_next(stack, list);
+        list = stack;
+        stack = older;
+    }
+    return list;
+}
+
+// Takes the lock if it is free, requests or not: pairs with every release.
+HL_INLINE bool hl_ali_trytake(hl_ali_t *l) {
+    uint64_t seen = hl_load(&l->word);
+    return !(seen & HL_ALI_HELD) && hl_cas_acq(&l->word, seen, seen | HL_ALI_HELD);
+}
+
+// Frees a lock that nobody waits for, so far as its owner knows. A request pushed meanwhile stays
+// whole, and stays ordered before the acquire of whoever takes the lock next: the store replaces
+// only its own byte. C11 has no such mixed accesses and the sanitizer assumes the worst, so for
+// the sanitizer it is an atomic on the word.
+HL_INLINE void hl_ali_clear(hl_ali_t *l) {
+#if HL_TSAN
+    if (!hl_vm_pause) {
+        (void)hl_fetch_and_rel(&l->word, ~HL_ALI_HELD);
+        return;
+    }
+#endif
+    hl_store_rel(&l->byte.held, 0);
+}
+
+// Takes all waiting requests behind those of `list`. `seen` is the word; false: it changed.
+HL_INLINE bool hl_ali_take(hl_ali_t *l, uint64_t seen, hl_ali_list_t *list) {
+    // pairs with the releases that push
+    if (!hl_cas_acq(&l->word, seen, (seen & HL_ALI_ASYNC) | HL_ALI_HELD)) return false;
+    hl_ali_req_t *newest = hl_ali_top(seen), *oldest = hl_ali_reverse(newest);
+    if (list->last) hl_ali_set_next(list->last, oldest);
+    else list->first = oldest;
+    list->last = newest;
+    return true;
+}
+
+// Puts `list` back below whatever has arrived since, and sets `flags` in the word (QUIET only if
+// nothing has arrived).
+HL_INLINE void hl_ali_put_back(hl_ali_t *l, hl_ali_list_t *list, uint64_t flags) {
+    for (;;) {
+        uint64_t seen = hl_load(&l->word);
+        if (hl_ali_top(seen)) {
+            if (hl_ali_take(l, seen, list)) flags &= ~HL_ALI_QUIET;
+            continue;
+        }
+        hl_ali_req_t *oldest = list->first, *newest = list->last;
+        (void)hl_ali_reverse(oldest);
+        uint64_t word = hl_ali_name(newest) | (seen & HL_ALI_ASYNC) | flags;
+        if (hl_cas_rel(&l->word, seen, word)) return;
+        (void)hl_ali_reverse(newest);
+    }
+}
+
+// ------------------------------------------------------------------------- the owner
+// What an owner carries: requests it took, older ones it passed over, and sleepers to wake once it
+// has let go of the lock, for a wake-up may cost it its processor.
+typedef struct {
+    hl_ali_list_t list, kept;
+    unsigned served, wakes;
+    hl_node_t *wake[HL_ALI_CAP];
+} hl_ali_owner_t;
+
+HL_INLINE void hl_ali_wake_all(hl_ali_owner_t *o) {
+    while (o->wakes) hl_node_wake(o->wake[--o->wakes]);  // only names by now
+}
+
+HL_INLINE void hl_ali_wake_later(hl_ali_owner_t *o, hl_ali_req_t *r) {
+    if (o->wakes == HL_ALI_CAP) hl_ali_wake_all(o);
+    o->wake[o->wakes++] = &r->node;
+}
+
+HL_INLINE void hl_ali_complete(hl_ali_owner_t *o, hl_ali_req_t *r) {
+    // pairs with the acquire in hl_ali_watch(); after it the request may be gone
+    if (hl_xchg_rel(&r->node.state, HL_ALI_DONE) == HL_SLEEPING) hl_ali_wake_later(o, r);
+}
+
+// A sleeper is to compete for the lock; it counts as awake again when it runs.
+HL_INLINE bool hl_ali_rouse(hl_ali_owner_t *o, hl_ali_req_t *r) {
+    if (!hl_cas(&r->node.state, HL_SLEEPING, HL_ALI_WOKEN)) return false;
+    hl_ali_wake_later(o, r);
+    return true;
+}
+
+// Gives the lock to `r`, which is in no list any more. False: it has timed out.
+HL_INLINE bool hl_ali_grant(hl_ali_req_t *r) {
+    for (;;) {
+        uintptr_t s = hl_load_acq(&r->node.state);
+        bool gone = hl_is_gone(s);
+        if (!hl_cas_rel(&r->node.state, s, gone ? HL_OUT : HL_GRANTED)) continue;
+        if (gone) hl_node_free(&r->node);
+        else if (s == HL_SLEEPING) hl_node_wake(&r->node);
+        return !gone;
+    }
+}
+
+// The owner stops with requests left: it hands the lock to the first requester that is awake, or
+// rouses one and frees the lock. False: the one it chose had timed out, the lock is still ours.
+HL_INLINE bool hl_ali_pass_on(hl_ali_t *l, hl_ali_owner_t *o) {
+    hl_ali_req_t *awake = NULL, *sleeper = NULL;
+    for (hl_ali_req_t *r = o->list.first; r && !awake; r = hl_ali_next(r)) {
+        uintptr_t s = hl_load(&r->node.state);
+        if (s == HL_WAITING) awake = r;
+        // A sleeper in hl_ali_lock() finds a free lock by its timer.
+        if (s == HL_SLEEPING && r->fn && !sleeper) sleeper = r;
+    }
+    if (awake) {
+        hl_ali_remove(&o->list, awake);
+        if (o->list.first) hl_ali_put_back(l, &o->list, HL_ALI_HELD);
+        return hl_ali_grant(awake);
+    }
+    if (sleeper) (void)hl_ali_rouse(o, sleeper);
+    hl_ali_put_back(l, &o->list, 0);
+    return true;
+}
+
+// Comes to a request of hl_ali_lock(). True: the lock is that thread's. False: it has timed out, or
+// sleeps and is kept for later; the first such is roused, and is handed the lock asleep after
+// HL_ROUNDS times.
+HL_INLINE bool hl_ali_meet(hl_ali_t *l, hl_ali_owner_t *o, hl_ali_req_t *r) {
+    uintptr_t s = hl_load(&r->node.state), roused = (uintptr_t)r->arg;
+    if (s == HL_ALI_WOKEN || (s == HL_SLEEPING && (o->kept.first || roused < HL_ROUNDS))) {
+        if (s == HL_SLEEPING && !o->kept.first && hl_ali_rouse(o, r)) r->arg = (void *)(roused + 1);
+        hl_ali_append(&o->kept, r);
+        return false;
+    }
+    hl_ali_prepend(&o->list, &o->kept);
+    if (o->list.first) hl_ali_put_back(l, &o->list, HL_ALI_HELD);
+    o->list.first = o->list.last = NULL;
+    return hl_ali_grant(r);
+}
+
+// Nothing is in the owner's hands: it takes what waits, or lets go of the lock: true.
+HL_INLINE bool hl_ali_finish(hl_ali_t *l, hl_ali_owner_t *o) {
+    uint64_t seen = hl_load(&l->word);
+    if (seen & HL_ALI_QUIET) return hl_cas_rel(&l->word, seen, seen & ~HL_ALI_HELD);
+    if (hl_ali_top(seen)) {
+        (void)hl_ali_take(l, seen, &o->list);
+        return false;
+    }
+    if (o->kept.first) {
+        hl_ali_put_back(l, &o->kept, HL_ALI_QUIET);
+        return true;
+    }
+    if (seen != HL_ALI_HELD) return hl_cas_rel(&l->word, seen, seen & ~HL_ALI_HELD);
+    hl_ali_clear(l);
+    return true;
+}
+
+// One step of an owner on its way out; true: the lock is free or another's.
+HL_INLINE bool hl_ali_step(hl_ali_t *l, hl_ali_owner_t *o, bool rather_hand_on) {
+    if (!o->list.first) return hl_ali_finish(l, o);
+    if (rather_hand_on || o->served == HL_ALI_CAP) {
+        hl_ali_prepend(&o->list, &o->kept);
+        if (hl_ali_pass_on(l, o)) return true;
+        o->list.first = o->list.last = NULL;
+        return false;
+    }
+    hl_ali_req_t *r = hl_ali_pop(&o->list);
+    if (o->list.first) hl_prefetch_write(o->list.first->arg);
+    if (!r->fn) return hl_ali_meet(l, o, r);
+    HL_ALI_CALL(l, r->fn, r->arg, true);
+    o->served++;
+    hl_ali_complete(o, r);
+    return false;
+}
+
+// The owner leaves: it serves who waits, up to HL_ALI_CAP requests, and the lock is free or
+// another's. After an ordinary section it rather hands the lock on, if the first is awake.
+HL_SLOW void hl_ali_serve(hl_ali_t *l, bool ordinary) {
+    hl_ali_owner_t o;
+    o.list.first = o.list.last = o.kept.first = o.kept.last = NULL;
+    o.served = o.wakes = 0;
+    bool rather = false;
+    while (!hl_ali_step(l, &o, rather))
+        rather = ordinary && !o.served && o.list.first &&
+                 hl_load(&o.list.first->node.state) == HL_WAITING;
+    hl_ali_wake_all(&o);
+}
+
+// ------------------------------------------------------------------------- the requester
+typedef enum { HL_ALI_IS_DONE, HL_ALI_IS_OURS, HL_ALI_TOOK, HL_ALI_LATE } hl_ali_how_t;
+
+// A watcher is about to sleep or to leave: an owner must look at the requests again.
+HL_INLINE void hl_ali_unquiet(hl_ali_t *l) {
+    if (hl_load(&l->word) & HL_ALI_QUIET) (void)hl_fetch_and(&l->word, ~HL_ALI_QUIET);
+}
+
+// Waits for a request; `watch`: for the lock as well. LATE: the deadline passed, the request is
+// left behind as GONE.
+HL_SLOW hl_ali_how_t hl_ali_watch(hl_ali_t *l, hl_ali_req_t *r, bool watch, uint64_t deadline_ns) {
+    hl_wait_policy_t policy = hl_wait_get(HL_ALI_WAIT);
+    uint64_t begin_ns = hl_now_ns(), since = hl_ticks(), spin = hl_ns_to_ticks(HL_SPIN_NS);
+    for (;;) {
+        uintptr_t s = hl_load_acq(&r->node.state);
+        if (s == HL_ALI_DONE) return HL_ALI_IS_DONE;
+        if (s == HL_GRANTED) return HL_ALI_IS_OURS;
+        if (watch && hl_ali_trytake(l)) return HL_ALI_TOOK;
+        if (hl_past(deadline_ns)) {
+            if (!hl_cas_rel(&r->node.state, s, (uintptr_t)l)) continue;
+            hl_ali_unquiet(l);
+            return HL_ALI_LATE;
+        }
+        hl_pause();
+        if (hl_ticks() - since < spin) continue;
+        if (policy == HL_WAIT_YIELD) hl_yield();
+        if (policy != HL_WAIT_PARK || !hl_cas(&r->node.state, HL_WAITING, HL_SLEEPING)) continue;
+        hl_ali_unquiet(l);
+        uint64_t now = hl_now_ns(), until = deadline_ns;
+        if (watch) until = now + hl_nap_ns(now - begin_ns, deadline_ns);
+        hl_futex_wait(hl_low_half(&r->node.state), HL_SLEEPING, until, HL_FUTEX_PRIVATE);
+        if (!hl_cas(&r->node.state, HL_SLEEPING, HL_WAITING))
+            (void)hl_cas(&r->node.state, HL_ALI_WOKEN, HL_WAITING);
+        since = hl_ticks();
+        watch = true;  // an owner that roused us may have freed the lock
+    }
+}
+
+// Takes the lock if it is free: true; or pushes the request: false. *watch says whether it is this
+// requester that must watch the word.
+HL_INLINE bool hl_ali_take_or_push(hl_ali_t *l, hl_ali_req_t *r, uint64_t flags, bool *watch) {
+    for (;;) {
+        uint64_t seen = hl_load(&l->word);
+        if (!(seen & HL_ALI_HELD)) {
+            if (hl_cas_acq(&l->word, seen, seen | HL_ALI_HELD)) return true;
+            continue;
+        }
+        hl_ali_set_next(r, hl_ali_top(seen));
+        uint64_t word = hl_ali_name(r) | (seen & HL_ALI_FLAGS & ~HL_ALI_QUIET) | flags;
+        *watch = (word & ~seen & flags) != 0;
+        if (hl_cas_rel(&l->word, seen, word)) return false;
+        hl_pause();
+    }
+}
+
+// The requester of hl_ali_run(), or of a submitted request it has come to wait for.
+HL_INLINE void hl_ali_await(hl_ali_t *l, hl_ali_req_t *r, bool watch) {
+    for (;;) {
+        switch (hl_ali_watch(l, r, watch, HL_NO_DEADLINE)) {
+        case HL_ALI_IS_OURS:
+            HL_ALI_CALL(l, r->fn, r->arg, false);
+            hl_store_rel(&r->node.state, HL_ALI_DONE);  // pairs with hl_ali_done()
+            hl_ali_serve(l, false);
+            return;
+        case HL_ALI_TOOK:
+            hl_ali_serve(l, false);  // our request among the others
+            continue;
+        default: return;
+        }
+    }
+}
+
+HL_INLINE void hl_ali_ready(hl_ali_req_t *r, uintptr_t state, void (*fn)(void *), void *arg) {
+    hl_node_ready(&r->node, state);
+    r->fn = fn;
+    r->arg = arg;
+}
+
+#if HL_BODY_LOCK
+HL_SLOW void hl_ali_run_slow(hl_ali_t *l, void (*fn)(void *), void *arg) {
+    hl_ali_req_t me;
+    bool watch;
+    hl_ali_ready(&me, HL_WAITING, fn, arg);
+    if (hl_ali_take_or_push(l, &me, HL_ALI_ATTENDED, &watch)) {
+        HL_ALI_CALL(l, fn, arg, false);
+        hl_ali_serve(l, false);
+    } else {
+        hl_ali_await(l, &me, watch);
+    }
+}
+
+HL_API_LOCK void hl_ali_run(hl_ali_t *l, void (*fn)(void *), void *arg) {
+    if (hl_unlikely(!hl_cas_acq(&l->word, 0u, HL_ALI_HELD))) {
+        hl_ali_run_slow(l, fn, arg);
+        return;
+    }
+    HL_ALI_CALL(l, fn, arg, false);
+    if (hl_likely(hl_load(&l->word) == HL_ALI_HELD)) hl_ali_clear(l);
+    else hl_ali_serve(l, false);
+}
+
+// A thread that watched and took the lock while its request was in the stack: takes it out.
+HL_INLINE void hl_ali_withdraw(hl_ali_t *l, hl_ali_req_t *me) {
+    hl_ali_list_t list = {NULL, NULL};
+    uint64_t seen;
+    do seen = hl_load(&l->word);
+    while (hl_ali_top(seen) && !hl_ali_take(l, seen, &list));
+    hl_ali_remove(&list, me);
+    if (list.first) hl_ali_put_back(l, &list, HL_ALI_HELD);
+}
+
+HL_SLOW void hl_ali_lock_slow(hl_ali_t *l) {
+    hl_ali_req_t me;
+    bool watch;
+    hl_ali_ready(&me, HL_WAITING, NULL, NULL);
+    if (hl_ali_take_or_push(l, &me, 0, &watch)) return;
+    if (hl_ali_watch(l, &me, true, HL_NO_DEADLINE) == HL_ALI_TOOK) hl_ali_withdraw(l, &me);
+}
+
+HL_SLOW bool hl_ali_lock_until_slow(hl_ali_t *l, uint64_t deadline_ns) {
+    hl_poll_t poll = hl_poll_begin(HL_WAIT_YIELD, deadline_ns);
+    bool queued, watch;
+    hl_ali_req_t *me;
+    do {
+        if (hl_ali_trytake(l)) return true;
+        if (hl_past(deadline_ns)) return false;
+        me = (hl_ali_req_t *)(void *)hl_node_claim(l, &queued);
+    } while (!me && hl_poll(&poll));
+    if (!me) return false;
+    if (!queued) hl_ali_ready(me, HL_WAITING, NULL, NULL);
+    hl_ali_how_t how = HL_ALI_IS_OURS;
+    if (queued || !hl_ali_take_or_push(l, me, 0, &watch))
+        how = hl_ali_watch(l, me, true, deadline_ns);
+    if (how == HL_ALI_LATE) {
+        if (!hl_ali_trytake(l)) return false;  // the owner finds the request and frees it
+        // Free after all, and perhaps no owner comes this way for long: the request back again,
+        // unless somebody else has it by now.
+        if (!hl_cas_acq(&me->node.state, (uintptr_t)l, HL_WAITING)) return true;
+        how = HL_ALI_TOOK;
+    }
+    if (how == HL_ALI_TOOK) hl_ali_withdraw(l, me);
+    hl_node_free(&me->node);
+    return true;
+}
+
+HL_API_LOCK void hl_ali_lock(hl_ali_t *l) {
+    if (hl_unlikely(!hl_cas_acq(&l->word, 0u, HL_ALI_HELD))) hl_ali_lock_slow(l);
+}
+
+HL_API_LOCK bool hl_ali_lock_until(hl_ali_t *l, uint64_t deadline_ns) {
+    return hl_cas_acq(&l->word, 0u, HL_ALI_HELD) || hl_ali_lock_until_slow(l, deadline_ns);
+}
+
+HL_API_LOCK void hl_ali_submit(hl_ali_t *l, hl_ali_req_t *r, void (*fn)(void *), void *arg) {
+    bool first;
+    hl_ali_ready(r, HL_ALI_PENDING, fn, arg);
+    if (hl_ali_take_or_push(l, r, HL_ALI_ASYNC, &first)) {
+        HL_ALI_CALL(l, fn, arg, false);
+        hl_store_rel(&r->node.state, HL_ALI_DONE);  // pairs with hl_ali_done()
+        hl_ali_serve(l, false);
+    } else if (first) {  // the present owner may not look for requests again: wait this once
+        hl_ali_wait(l, r);
+    }
+}
+
+HL_API_LOCK bool hl_ali_done(hl_ali_t *l, hl_ali_req_t *r) {
+    if (hl_load_acq(&r->node.state) == HL_ALI_DONE) return true;
+    if (hl_ali_trytake(l)) hl_ali_serve(l, false);
+    return hl_load_acq(&r->node.state) == HL_ALI_DONE;
+}
+
+HL_API_LOCK void hl_ali_wait(hl_ali_t *l, hl_ali_req_t *r) {
+    (void)hl_cas(&r->node.state, HL_ALI_PENDING, HL_WAITING);
+    hl_ali_await(l, r, true);
+}
+#endif
+
+#if HL_BODY_TRYLOCK
+HL_API_TRYLOCK bool hl_ali_trylock(hl_ali_t *l) {
+    return hl_ali_trytake(l);
+}
+#endif
+
+#if HL_BODY_UNLOCK
+HL_API_UNLOCK void hl_ali_unlock(hl_ali_t *l) {
+    if (hl_likely(hl_load(&l->word) == HL_ALI_HELD)) hl_ali_clear(l);
+    else hl_ali_serve(l, true);
+}
+
+HL_API_UNLOCK bool hl_ali_is_locked(const hl_ali_t *l) {
+    return hl_load(&l->byte.held) & HL_ALI_HELD;
+}
+#endif
+
+#endif
