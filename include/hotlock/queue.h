@@ -58,8 +58,9 @@ typedef struct { hl_pool_node_t at[HL_POOL_NODES]; } hl_pool_t;
 HL_GLOBAL(hl_pool_t, hl_pool);
 
 // A node for a wait on `lock`: one that an earlier call left in its queue (*queued: awake again, in
-// its old place), or a free one (always, for a lock of NULL); NULL when none is near. The search starts at a place that
-// depends on the thread's stack, so a thread finds the same node, still in its cache.
+// its old place), or a free one (always, for a lock of NULL); NULL when none is near. The search
+// starts at a place that depends on the thread's stack, so a thread finds the same node, still
+// in its cache.
 HL_INLINE hl_node_t *hl_node_claim(const void *lock, bool *queued) {
     uintptr_t stack = (uintptr_t)__builtin_frame_address(0) >> 14;
     uint32_t at = (uint32_t)(stack * 2654435761u) >> 8;
