@@ -105,7 +105,8 @@ HL_SLOW bool hl_flag_compete(hl_flag_t *f, hl_wait_policy_t policy, uint64_t dea
             if (policy == HL_WAIT_YIELD && hl_ticks() - since > spin) hl_yield();
             continue;
         }
-        if (++lost % HL_ROUNDS) hl_store(&f->byte.closed, 0);
+        lost = (lost + 1) % HL_ROUNDS;
+        if (lost && (gate & HL_FLAG_CLOSED)) hl_store(&f->byte.closed, 0);
         hl_nap(hl_nap_ns(hl_now_ns() - begin_ns, deadline_ns));
         since = hl_ticks();
     }

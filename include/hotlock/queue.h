@@ -47,7 +47,9 @@ HL_INLINE void hl_node_ready(hl_node_t *n, uintptr_t state) {
 // For locks of four bytes, whose tail names a node by 12 bits, and for timed waiters, whose node
 // may outlive their call. A node is claimed by its flag, so a thread has no identity, nothing is
 // set up and nothing is given back at thread exit. When all are in use, waiters poll.
-#define HL_POOL_NODES 4096  // index 0 means none, 1 means HL_HELD
+#ifndef HL_POOL_NODES
+#define HL_POOL_NODES 4096  // at most; index 0 means none, 1 means HL_HELD
+#endif
 typedef struct {
     hl_node_t node;
     void (*fn)(void *);  // ali: what to run, NULL: hand the lock over
@@ -242,8 +244,8 @@ HL_SLOW bool hl_heir_compete(hl_tail_t t, hl_wait_policy_t policy, uint64_t dead
             if (policy == HL_WAIT_YIELD) hl_yield();
             continue;
         }
-        lost++;
-        hl_heir_sleep(t, seen, lost % HL_ROUNDS == 0, deadline_ns);
+        lost = (lost + 1) % HL_ROUNDS;
+        hl_heir_sleep(t, seen, lost == 0, deadline_ns);
         begin = hl_ticks();
     }
 }
