@@ -42,7 +42,7 @@ typedef struct {
     const char *name;
     unsigned bytes, node_bytes;
     unsigned lock_atomics, unlock_atomics;  // read-modify-writes when nobody else is there
-    bool process_shared;
+    bool shared;  // works in memory shared by processes
     const char *fairness, *summary, *source;
 } hl_kind_info_t;
 
