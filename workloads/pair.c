@@ -137,8 +137,8 @@ static void print_text(const struct contest *c)
 
 static void print_json(const struct contest *c, const struct run *run)
 {
-    printf("{\"schema\":1,\"workload\":\"pair\",\"threads\":%u,\"rounds\":%zu,\"pairs\":%d,"
-           "\"candidates\":[", run->threads, c->rounds, PAIRS);
+    printf("{\"schema\":\"hotlock-workload/1\",\"workload\":\"pair\",\"threads\":%u,"
+           "\"rounds\":%zu,\"pairs\":%d,\"candidates\":[", run->threads, c->rounds, PAIRS);
     for (size_t i = 0; i < c->count; i++) {
         const struct candidate *k = &c->candidate[i];
         printf("%s{\"lock\":\"%s\",\"form\":\"%s\",\"min_ns\":%.6g,\"median_ns\":%.6g,"

@@ -8,9 +8,9 @@
  * time. Here each thread is a processor; tasks are small records it runs until they block.
  * As in 2.4 there is one list of runnable tasks, schedule() walks all of it under the lock to
  * find the best one, and waking a task takes the lock too: the more groups, the longer the
- * sections and the hotter the lock. Threads, not tasks, contend, so --threads means what it means in
- * the other workloads. Pipes have a lock of the same kind each, as when a kernel changes all its
- * spinlocks; only the run-queue lock is timed.
+ * sections and the hotter the lock. Threads contend, not tasks, so --threads means what it means
+ * in the other workloads. Pipes have a lock of the same kind each, as when a kernel changes all
+ * its spinlocks; only the run-queue lock is timed.
  */
 #include <stdio.h>
 #include <stdlib.h>

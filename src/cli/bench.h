@@ -82,7 +82,7 @@ bench_cell_t *bench_cell(const bench_t *b, size_t thread, size_t lock);
 void bench_free(bench_t *b);
 
 /* Runs the workload once and gives its JSON; NULL and *fault (free it) if it failed. */
-json_t *bench_once(bench_t *b, char *const *arguments, double limit, char **fault);
+json_t *bench_once(bench_t *b, const char *const *arguments, double limit, char **fault);
 
 stats_estimate_t bench_estimate(const bench_cell_t *c, figure_t f);
 /* Throughput against that of BENCH_BASE with as many threads; NaN if that is not there. */
@@ -99,7 +99,7 @@ bool bench_seconds_report(const bench_t *b, const output_t *output);
 /* The whole of `hotlock bench pair`; an exit code. */
 int bench_pair(bench_t *b, const output_t *output);
 
-/* Writes text made by PRINT to where OUTPUT says, and text to the terminal too if that is a file. */
+/* Writes what PRINT prints to where OUTPUT says; if that is a file, text to the terminal too. */
 typedef void (*bench_print_t)(const void *what, table_format_t format, FILE *out);
 bool bench_write(const void *what, bench_print_t print, const output_t *output);
 

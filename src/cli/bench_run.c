@@ -30,7 +30,8 @@ const figure_kind_t bench_figures[FIGURES] = {
 
 /* ---- finding the workload ---- */
 
-static const char *const workload_names[] = {"counter", "fcntl", "pair", "runqueue", "slab", "stat"};
+static const char *const workload_names[] = {"counter", "fcntl", "pair",
+                                             "runqueue", "slab", "stat"};
 enum { WORKLOADS = sizeof workload_names / sizeof *workload_names };
 
 static void check_name(const char *name)
@@ -88,7 +89,7 @@ static char *last_words(const bench_t *b, const child_result_t *r)
 }
 
 /* NULL-ended arguments of one run: the program, what the user handed on, and ours. */
-static char **make_argv(const bench_t *b, char *const *ours)
+static char **make_argv(const bench_t *b, const char *const *ours)
 {
     size_t count = 0, at = 0;
     while (ours[count])
@@ -98,11 +99,12 @@ static char **make_argv(const bench_t *b, char *const *ours)
     for (size_t i = 0; i < b->option_count; i++)
         argv[at++] = b->options[i];
     for (size_t i = 0; i < count; i++)
-        argv[at++] = ours[i];
+        argv[at++] = (char *)ours[i];
     return argv;
 }
 
-static void run_child(const bench_t *b, char *const *ours, double limit, child_result_t *r)
+static void run_child(const bench_t *b, const char *const *ours, double limit,
+                      child_result_t *r)
 {
     char **argv = make_argv(b, ours);
     child_spec_t spec = {.path = b->path, .argv = argv, .limit = limit, .capture = true};
@@ -110,7 +112,7 @@ static void run_child(const bench_t *b, char *const *ours, double limit, child_r
     free(argv);
 }
 
-json_t *bench_once(bench_t *b, char *const *arguments, double limit, char **fault)
+json_t *bench_once(bench_t *b, const char *const *arguments, double limit, char **fault)
 {
     child_result_t r;
     json_t *json = NULL;
@@ -136,16 +138,22 @@ static void add_lock(bench_t *b, const char *name, bool sections, bool functions
     b->locks[b->lock_count++] = (bench_lock_t){cli_printf("%s", name), sections, functions};
 }
 
-/* Lines of --list: "NAME sections functions". */
-static void read_list(bench_t *b, char *text)
+/* Lines of --list: "NAME sections functions". False: it is something else, such as --help. */
+static bool read_list(bench_t *b, const char *text)
 {
-    char *rest = text, *line;
-    while ((line = strsep(&rest, "\n")))
-        if (*line) {
-            bool sections = strstr(line, " sections"), functions = strstr(line, " functions");
-            line[strcspn(line, " ")] = '\0';
-            add_lock(b, line, sections, functions);
-        }
+    while (*text) {
+        size_t line = strcspn(text, "\n"), name = strcspn(text, " \n");
+        char *rest = cli_printf("%.*s", (int)(line - name), text + name);
+        bool sections = strstr(rest, " sections"), functions = strstr(rest, " functions");
+        free(rest);
+        if (name == 0 || !(sections || functions))
+            return false;
+        char *lock = cli_printf("%.*s", (int)name, text);
+        add_lock(b, lock, sections, functions);
+        free(lock);
+        text += line + (text[line] == '\n');
+    }
+    return b->lock_count > 0;
 }
 
 void bench_find(bench_t *b)
@@ -153,12 +161,15 @@ void bench_find(bench_t *b)
     child_result_t r;
     check_name(b->workload);
     b->path = find_program(b->workload);
-    run_child(b, (char *[]){"--list", NULL}, 10, &r);
+    run_child(b, (const char *[]){"--list", NULL}, 10, &r);
     if (r.end != CHILD_EXITED || r.code != 0) {
         char *words = last_words(b, &r);
         cli_bad("workload %s: %s", b->workload, words);
     }
-    read_list(b, r.out);
+    if (!read_list(b, r.out)) {
+        fwrite(r.out, 1, r.out_len, stdout); /* -- --help: the workload's own */
+        exit(CLI_OK);
+    }
     child_free(&r);
 }
 
@@ -279,8 +290,8 @@ static void keep(bench_cell_t *c, const json_t *json)
 static void run_cell(bench_t *b, bench_cell_t *c)
 {
     char *threads = cli_printf("%ld", c->threads), *seconds = cli_printf("%.9g", b->seconds);
-    char *arguments[] = {"--lock", c->lock->lock, "--threads", threads, "--json",
-                         b->seconds > 0 ? "--seconds" : NULL, seconds, NULL};
+    const char *arguments[] = {"--lock", c->lock->lock, "--threads", threads, "--json",
+                               b->seconds > 0 ? "--seconds" : NULL, seconds, NULL};
     double limit = b->seconds > 0 ? b->seconds + PATIENCE : 0;
     json_t *json = bench_once(b, arguments, limit, &c->fault);
     if (json)

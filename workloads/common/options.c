@@ -9,7 +9,10 @@
 #include "../../src/cli/cli.h"
 #include "../../src/cli/nearest.h"
 
-enum { KEY_LOCK = 'l', KEY_THREADS = 't', KEY_SECONDS = 's', KEY_JSON = 'j', KEY_FORM = 0x2000, KEY_LIST };
+enum {
+    KEY_LOCK = 'l', KEY_THREADS = 't', KEY_SECONDS = 's', KEY_JSON = 'j',
+    KEY_FORM = 0x2000, KEY_LIST
+};
 
 static const struct argp_option common_options[] = {
     { "lock", KEY_LOCK, "NAME[:WAIT]", 0,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What a run found, for people or as one line of JSON (schema 1). */
+/* What a run found, for people or as one line of JSON (schema hotlock-workload/1). */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -118,7 +118,7 @@ void report_json(const struct run *run)
 {
     struct figures f;
     summarise(run, &f);
-    printf("{\"schema\":1,\"workload\":\"%s\",\"lock\":\"%s\",\"form\":\"%s\"",
+    printf("{\"schema\":\"hotlock-workload/1\",\"workload\":\"%s\",\"lock\":\"%s\",\"form\":\"%s\"",
            run->workload->name, run->lock->name, run->closures ? "run" : "lock");
     if (run->wait)
         printf(",\"wait\":\"%s\"", run->wait);

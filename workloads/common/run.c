@@ -301,7 +301,7 @@ static void measure(struct run *run)
     foreign_end(&foreign, cpu);
     run->foreign = foreign_share(&foreign);
     run->cpu = cpu / (1e-9 * (double)(run->end_ns - run->begin_ns));
-    run->futex_calls = run->processes ? -1
+    run->futex_calls = run->processes || run->lock->futex_hidden ? -1
         : (int64_t)hl_load(&hl_wait_state.futex_calls) - futexes;
     free(threads);
 }

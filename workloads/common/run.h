@@ -57,7 +57,7 @@ struct workload {
     const struct loop *loops;
     size_t loop_count;
     void (*setup)(struct run *run); /* before the threads start */
-    /* After they ended: is what the lock protects as it must be? Says what is wrong with run_broken(). */
+    /* After they ended: is what the lock protects as it must be? If not: run_broken(). */
     void (*check)(struct run *run);
     void (*cleanup)(struct run *run); /* whatever happened */
     void (*report)(const struct run *run); /* more lines of text, or NULL */

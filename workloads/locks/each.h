@@ -16,6 +16,7 @@
  *   LOCK_ME_T, LOCK_ME_SETUP   what each thread brings, and how it is made
  *   LOCK_NODE_BYTES            memory per waiting thread, if not all of LOCK_ME_T
  *   LOCK_SETUP(l, threads)     makes the lock, if zero bytes are not one
+ *   LOCK_FUTEX_HIDDEN          its futex calls cannot be counted
  *   LOCK_SHARED, LOCK_SHARE(l) it works between processes, and what that takes
  */
 #ifdef WORKLOAD_BUSTED

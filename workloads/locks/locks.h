@@ -30,6 +30,7 @@ struct lock_info {
     bool shared;       /* works between processes */
     bool sections;     /* has lock and unlock; else it runs functions only */
     bool combines;     /* runs functions, perhaps on another thread */
+    bool futex_hidden; /* it calls futex where we cannot count */
     void (*setup)(void *lock, unsigned threads, bool shared);
 };
 

@@ -17,6 +17,9 @@
 #ifndef LOCK_SETUP
 #define LOCK_SETUP(l, threads) ((void)0)
 #endif
+#ifndef LOCK_FUTEX_HIDDEN
+#define LOCK_FUTEX_HIDDEN 0
+#endif
 #ifndef LOCK_SHARED
 #define LOCK_SHARED 0
 #endif
@@ -52,6 +55,7 @@
 #undef LOCK_NODE_BYTES
 #undef LOCK_ATOMICS
 #undef LOCK_SETUP
+#undef LOCK_FUTEX_HIDDEN
 #undef LOCK_SHARED
 #undef LOCK_SHARE
 #undef LOCK_ENTER
