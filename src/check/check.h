@@ -11,7 +11,7 @@
 #include "../vm/fiber.h"
 #include "graph.h"
 
-enum { SPIN_RING = 16, MAX_CALLS = 200, MAX_FOREIGN = 64, VISITS = 64 };
+enum { SPIN_RING = 16, MAX_CALLS = 200, MAX_FOREIGN = 64, VISITS = 64, WEAK_MOST = 64 };
 #define STACK_BYTES ((size_t)256 << 10)
 #define HEAP_BYTES  ((size_t)1 << 20)
 #define ARENA       ((uintptr_t)0x200000000000)   // stacks, then heaps: addresses never change
@@ -25,10 +25,19 @@ typedef struct {
     bool timers;              // timed sleeps end by their timer
     double seconds;           // stop after; 0: never
     const char *replay;       // a file with one execution
+    bool sites;               // report every atomic access of the program's text
+    int weak_order;           // what the accesses at weak_pc are weakened to
+    int weak_count;
+    uint32_t weak_pc[WEAK_MOST];
 } options_t;
 extern options_t options;
 
 // ------------------------------------------------------------------------- virtual threads
+// One of the program's atomic instructions; op is -1 for a fence.
+typedef struct { uint32_t pc; int op, order, failure; } site_t;
+extern site_t sites[];
+extern int site_count;
+
 typedef struct { uintptr_t pc, addr, sp; uint64_t hash; uint16_t at; } spin_t;
 typedef struct { uintptr_t low; int born; } call_t;   // a frame, and the event count at its birth
 typedef struct { uintptr_t addr; uint32_t pc; uint8_t thread, epoch; } foreign_t;

@@ -16,8 +16,16 @@
 
 options_t options = {.bound = MAX_EVENTS, .timers = true};
 
+// "ORDER,PC,PC..."
+static void read_weakened(const char *v) {
+    char *next;
+    options.weak_order = (int)strtol(v, &next, 10);
+    while (*next == ',' && options.weak_count < WEAK_MOST)
+        options.weak_pc[options.weak_count++] = (uint32_t)strtoul(next + 1, &next, 16);
+}
+
 static void read_options(const char *text) {
-    char copy[1024], *save = NULL;
+    char copy[8192], *save = NULL;
     snprintf(copy, sizeof copy, "%s", text ? text : "");
     for (char *w = strtok_r(copy, " ", &save); w; w = strtok_r(NULL, " ", &save)) {
         char *v = strchr(w, '=');
@@ -29,6 +37,8 @@ static void read_options(const char *text) {
         if (!strcmp(w, "spurious")) options.spurious = atoi(v);
         if (!strcmp(w, "sleeps")) options.sleeps = atoi(v);
         if (!strcmp(w, "loops")) options.loops = atoi(v);
+        if (!strcmp(w, "sites")) options.sites = atoi(v);
+        if (!strcmp(w, "weaken")) read_weakened(v);
         if (!strcmp(w, "timers")) options.timers = atoi(v);
         if (!strcmp(w, "seconds")) options.seconds = atof(v);
         if (!strcmp(w, "replay")) options.replay = strdup(v);

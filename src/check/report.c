@@ -287,6 +287,8 @@ void report_end(const char *why, double seconds) {
         fprintf(report, "outcome %" PRIu64 " ", outcome[i].times);
         escaped(outcome[i].text, outcome[i].length);
     }
+    for (int i = 0; i < site_count; i++)
+        fprintf(report, "site %x %d %d %d\n", sites[i].pc, sites[i].op, sites[i].order, sites[i].failure);
     if (counts.bounded) fprintf(report, "bound %d %x\n", bound_spot.thread, bound_spot.pc);
     fprintf(report, "counts %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64
             " %" PRIu64 " %d %.6f\n", counts.complete, counts.blocked, counts.runs, counts.bounded,

@@ -249,12 +249,40 @@ static void add_write_half(event_t *r, uint64_t block, vm_site_t at) {
     shadow_atomic(r->loc, r->mask, true, (uint32_t)at.pc);
 }
 
+// ------------------------------------------------------------------------- orders
+enum { SITES_MOST = 1024 };
+site_t sites[SITES_MOST];
+int site_count;
+
+static void note_site(int op, int order, int failure, vm_site_t at) {
+    for (int i = 0; i < site_count; i++)
+        if (sites[i].pc == (uint32_t)at.pc) return;
+    if (site_count == SITES_MOST) check_bound("atomic instructions", SITES_MOST);
+    sites[site_count++] = (site_t){(uint32_t)at.pc, op, order, failure};
+}
+
+// The order this access is to have: its own, or a weaker one that is being tried.
+static int order_here(int op, int order, int failure, vm_site_t at) {
+    if (options.sites) note_site(op, order, failure, at);
+    for (int i = 0; i < options.weak_count; i++)
+        if (options.weak_pc[i] == (uint32_t)at.pc) return options.weak_order;
+    return order;
+}
+
+// A failed compare-exchange is never stronger than a successful one.
+static int failure_here(int failure, int success) {
+    if (success == __ATOMIC_SEQ_CST) return failure;
+    bool acquires = success == __ATOMIC_ACQUIRE || success == __ATOMIC_ACQ_REL;
+    return failure != __ATOMIC_RELAXED && acquires ? __ATOMIC_ACQUIRE : __ATOMIC_RELAXED;
+}
+
 uint64_t engine_load(uintptr_t a, unsigned size, int order, vm_site_t at) {
     if (current < 0) {
         uint64_t x = 0;
         memcpy(&x, (void *)a, size);
         return x;
     }
+    order = order_here(VM_LOAD, order, 0, at);
     event_t like = {.op = VM_LOAD, .size = (uint8_t)size, .order = (uint8_t)order};
     event_t *e = add_read(a, like, at);
     return block_get(e, e->value);
@@ -262,6 +290,9 @@ uint64_t engine_load(uintptr_t a, unsigned size, int order, vm_site_t at) {
 
 uint64_t engine_rmw(uintptr_t a, unsigned size, vm_op_t op, uint64_t value, uint64_t expected,
                     int order, int failure, vm_site_t at) {
+    int asked = order;
+    order = order_here(op, order, failure, at);
+    if (order != asked) failure = failure_here(failure, order);
     event_t like = {.op = (uint8_t)op, .size = (uint8_t)size, .order = (uint8_t)order,
                     .success = (uint8_t)order, .failure = (uint8_t)failure, .arg = value,
                     .expected = expected};
@@ -284,6 +315,7 @@ void engine_store(uintptr_t a, unsigned size, uint64_t value, int order, vm_site
         memcpy((void *)a, &value, size);
         return;
     }
+    order = order_here(VM_STORE, order, 0, at);
     if (cpu[current].plain_loc >= 0) run_flush();
     int loc = shadow_location(a, size);
     if (locations[loc].size != size) {  // a narrow store: see graph.h
@@ -309,7 +341,9 @@ void engine_store(uintptr_t a, unsigned size, uint64_t value, int order, vm_site
 }
 
 void engine_fence(int order, vm_site_t at) {
-    if (current < 0 || order == __ATOMIC_RELAXED) return;
+    if (current < 0) return;
+    order = order_here(-1, order, 0, at);
+    if (order == __ATOMIC_RELAXED) return;
     event_t *e = arrive(at);
     if (e) expect(e->type == EV_FENCE, "a fence", at);
     else graph_clocks(new_event(EV_FENCE, order, (uint32_t)at.pc));
@@ -603,8 +637,8 @@ run_end_t run_once(void) {
     current = 0;
     fiber_switch(&host, &cpu[0].fiber);
     if (ending == RUN_BLOCKED && stuck_for_good()) {
-        report_bad_here(BAD_DEADLOCK, "no thread can go on: every one of them waits for a value that "
-                        "nobody will write");
+        report_bad_here(BAD_DEADLOCK, "deadlock or lost wake-up: every thread waits, and nobody will "
+                        "write");
         return RUN_BAD;
     }
     return ending;

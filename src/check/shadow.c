@@ -19,7 +19,8 @@ typedef struct {
     uint16_t readers;                       // a bit per thread
     uint8_t wthread[8], wepoch[8];          // last plain write, by byte
     uint8_t repoch[MAX_THREADS][8];         // last plain reads, by thread and byte: epoch + 1
-    uint32_t dead_pc, rpc[MAX_THREADS], wpc[MAX_THREADS];
+    uint32_t dead_pc, wpc[8];
+    uint32_t rpc[MAX_THREADS][2];           // by thread and half
 } cell_t;
 
 typedef struct { uintptr_t from, to; cell_t *cells; } region_t;
@@ -151,7 +152,7 @@ static void check_plain_before(const cell_t *c, unsigned mask, bool write, uint3
             int b = __builtin_ctz(m), t = c->wthread[b];
             if (t == current || h[t] > c->wepoch[b]) continue;
             snprintf(text, sizeof text, "data race: %s and a plain write", mine);
-            race(text, pc, t, c->wpc[t]);
+            race(text, pc, t, c->wpc[b]);
         }
     }
     if (!write || !(c->read & mask)) return;
@@ -159,9 +160,10 @@ static void check_plain_before(const cell_t *c, unsigned mask, bool write, uint3
     for (unsigned r = c->readers & ~(1u << current); r; r &= r - 1) {
         int t = __builtin_ctz(r);
         for (unsigned m = mask; m; m &= m - 1) {
-            if (c->repoch[t][__builtin_ctz(m)] <= h[t]) continue;
+            int b = __builtin_ctz(m);
+            if (c->repoch[t][b] <= h[t]) continue;
             snprintf(text, sizeof text, "data race: %s and a plain read", mine);
-            race(text, pc, t, c->rpc[t]);
+            race(text, pc, t, c->rpc[t][b >> 2]);
         }
     }
 }
@@ -274,15 +276,16 @@ static void plain_on_atomic(cell_t *c, unsigned mask, bool write, uint32_t pc) {
 static void note_write(cell_t *c, unsigned mask, uint32_t pc) {
     put(c->wthread, mask, (unsigned)current);
     put(c->wepoch, mask, (unsigned)cpu[current].pos);
-    c->wpc[current] = pc;
     c->written |= (uint8_t)mask;
+    for (; mask; mask &= mask - 1) c->wpc[__builtin_ctz(mask)] = pc;
 }
 
 static void note_read(cell_t *c, unsigned mask, uint32_t pc) {
     if (!(c->readers >> current & 1)) memset(c->repoch[current], 0, 8);
     c->readers |= (uint16_t)(1u << current);
     put(c->repoch[current], mask, (unsigned)cpu[current].pos + 1);
-    c->rpc[current] = pc;
+    if (mask & 0x0f) c->rpc[current][0] = pc;
+    if (mask & 0xf0) c->rpc[current][1] = pc;
     c->read |= (uint8_t)mask;
 }
 

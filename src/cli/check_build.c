@@ -1,0 +1,253 @@
+/* SPDX-License-Identifier: MIT */
+/* From C source to a program on the model checker: compile, rename, link. */
+#include "check_build.h"
+
+#include <ctype.h>
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "cli.h"
+#include "program.h"
+
+#define CHECK_LIB "libhotlock-check.a"
+#define MODEL_LIB "libhotlock-check-model.a"
+
+typedef struct {
+    char **words;
+    size_t count;
+} words_t;
+
+static void add(words_t *w, const char *word)
+{
+    w->words = cli_grow(w->words, w->count + 2, sizeof *w->words);
+    w->words[w->count++] = cli_printf("%s", word);
+    w->words[w->count] = NULL;
+}
+
+static void add_all(words_t *w, const char *const *words)
+{
+    while (*words)
+        add(w, *words++);
+}
+
+static void drop(words_t *w)
+{
+    for (size_t i = 0; i < w->count; i++)
+        free(w->words[i]);
+    free(w->words);
+    *w = (words_t){0};
+}
+
+/* ---- where the parts are ---- */
+
+/* The build tree first: a command there must not use older installed parts. */
+static char *parts_directory(void)
+{
+    char *self = realpath("/proc/self/exe", NULL);
+    char *found = NULL;
+    if (!self)
+        cli_bad("cannot find the checker's parts: /proc is not there");
+    *strrchr(self, '/') = '\0';
+    char *places[] = {
+        cli_printf("%s/../vm", self),
+        cli_printf("%s/../" HOTLOCK_LIBDIR "/hotlock", self),
+        cli_printf(HOTLOCK_PREFIX "/" HOTLOCK_LIBDIR "/hotlock"),
+    };
+    for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
+        char *file = cli_printf("%s/" CHECK_LIB, places[i]);
+        if (!found && access(file, R_OK) == 0)
+            found = cli_printf("%s", places[i]);
+        free(file);
+        free(places[i]);
+    }
+    free(self);
+    if (!found)
+        cli_bad("cannot find " CHECK_LIB "; install hotlock, or build all of it");
+    return found;
+}
+
+/* ---- running tools ---- */
+
+void check_tool(const char *const *argv, child_result_t *result)
+{
+    char *file = program_find(argv[0], NULL);
+    child_spec_t spec = {.path = file, .argv = (char *const *)argv, .capture = true, .limit = 600};
+    child_run(&spec, result);
+    free(file);
+    if (result->end == CHILD_INTERRUPTED)
+        exit(CLI_INTERRUPTED);
+}
+
+/* The first line that names an error, else the first line. */
+static char *first_error(const char *text)
+{
+    const char *at = strstr(text, "error:");
+    while (at && at > text && at[-1] != '\n')
+        at--;
+    if (!at)
+        at = text;
+    return cli_printf("%.*s", (int)strcspn(at, "\n"), at);
+}
+
+static void must(const char *const *argv, const char *what)
+{
+    child_result_t result;
+    check_tool(argv, &result);
+    if (result.end != CHILD_EXITED || result.code != 0) {
+        char *why = first_error(result.err);
+        cli_bad("cannot %s: %s", what, *why ? why : "the tool failed");
+    }
+    child_free(&result);
+}
+
+/* ---- what the compiler did not see ---- */
+
+/*
+ * A locked instruction in instrumented code can only come from inline assembly: the compiler turns
+ * every atomic it knows into a call. Such a lock would look like a race, or like nothing at all.
+ */
+static void refuse_assembly(const char *object, const char *source)
+{
+    const char *argv[] = {"objdump", "-d", "--no-show-raw-insn", object, NULL};
+    child_result_t result;
+    check_tool(argv, &result);
+    char function[128] = "?", *save = NULL;
+    for (char *line = strtok_r(result.out, "\n", &save); line; line = strtok_r(NULL, "\n", &save)) {
+        char *name = strchr(line, '<'), *end = strstr(line, ">:");
+        if (name && end && isxdigit((unsigned char)*line))
+            snprintf(function, sizeof function, "%.*s", (int)(end - name - 1), name + 1);
+        char *insn = strchr(line, ':');
+        if (!insn)
+            continue;
+        while (isspace((unsigned char)*++insn))
+            continue;
+        bool exchange = strncmp(insn, "xchg", 4) == 0 && strchr(insn, '(');
+        bool exclusive = strncmp(insn, "ldxr", 4) == 0 || strncmp(insn, "ldaxr", 5) == 0;
+        if (strncmp(insn, "lock ", 5) == 0 || exchange || exclusive)
+            cli_bad("%s: %s() uses atomic instructions in inline assembly, which cannot be seen; "
+                    "use C11 atomics", source, function);
+    }
+    child_free(&result);
+}
+
+/* ---- cleaning up, whichever way the command ends ---- */
+
+static char *to_remove;
+
+static void remove_directory(void)
+{
+    if (!to_remove)
+        return;
+    char *dir = to_remove;
+    to_remove = NULL;
+    DIR *d = opendir(dir);
+    for (struct dirent *e; d && (e = readdir(d));) {
+        char *file = cli_printf("%s/%s", dir, e->d_name);
+        if (e->d_name[0] != '.')
+            unlink(file);
+        free(file);
+    }
+    if (d)
+        closedir(d);
+    rmdir(dir);
+    free(dir);
+}
+
+static void remove_at_exit(const char *dir)
+{
+    to_remove = cli_printf("%s", dir);
+    atexit(remove_directory);
+}
+
+/* ---- the steps ---- */
+
+static char *compile(const check_build_t *b, const char *source, const char *dir, int number)
+{
+    static const char *const fixed[] = {
+        "-c", "-O2", "-g", "-D_GNU_SOURCE", "-U_FORTIFY_SOURCE", "-fsanitize=thread", "-fno-pic",
+        "-fno-pie", "-fno-stack-protector", NULL};
+    char *object = cli_printf("%s/%d.o", dir, number);
+    words_t w = {0};
+    if (access(source, R_OK) != 0)
+        cli_bad("%s: %s", source, strerror(errno));
+    add(&w, b->compiler);
+    add_all(&w, fixed);
+    for (size_t i = 0; i < b->flag_count; i++)
+        add(&w, b->flags[i]);
+    add(&w, source);
+    add(&w, "-o");
+    add(&w, object);
+    must((const char *const *)w.words, "compile");
+    drop(&w);
+    refuse_assembly(object, source);
+    return object;
+}
+
+/*
+ * One object of the program's and the checker's own threads library; then the calls that are
+ * replaced get their new names, and the variables sections by which the checker finds them.
+ */
+static char *combine(char *const *objects, const char *parts, const char *dir)
+{
+    char *all = cli_printf("%s/all.o", dir);
+    char *names = cli_printf("--redefine-syms=%s/redirect.syms", parts);
+    char *model = cli_printf("%s/" MODEL_LIB, parts);
+    words_t w = {0};
+    const char *const begin[] = {"ld", "-r", "-d", "-o", all, NULL};
+    const char *const end[] = {"--whole-archive", model, NULL};
+    add_all(&w, begin);
+    for (; *objects; objects++)
+        add(&w, *objects);
+    add_all(&w, end);
+    must((const char *const *)w.words, "combine the program");
+    drop(&w);
+    const char *rename[] = {"objcopy", names, "--rename-section", ".data=hl_data", "--rename-section",
+                      ".bss=hl_bss", all, NULL};
+    must(rename, "rename the program's calls");
+    free(names);
+    free(model);
+    return all;
+}
+
+static bool is_cpp(char *const *sources)
+{
+    for (; *sources; sources++) {
+        const char *dot = strrchr(*sources, '.');
+        if (dot && (!strcmp(dot, ".cpp") || !strcmp(dot, ".cc") || !strcmp(dot, ".cxx")))
+            return true;
+    }
+    return false;
+}
+
+char *check_build(const check_build_t *b)
+{
+    const char *tmp = getenv("TMPDIR");
+    char *dir = cli_printf("%s/hotlock-check.XXXXXX", tmp && *tmp ? tmp : "/tmp");
+    char *parts = parts_directory();
+    if (!mkdtemp(dir))
+        cli_bad("cannot make a directory in %s: %s", tmp && *tmp ? tmp : "/tmp", strerror(errno));
+    char *program = cli_printf("%s/program", dir);
+    remove_at_exit(dir);
+    words_t objects = {0};
+    for (int i = 0; b->sources[i]; i++) {
+        char *object = compile(b, b->sources[i], dir, i);
+        add(&objects, object);
+        free(object);
+    }
+    char *all = combine(objects.words, parts, dir);
+    char *lib = cli_printf("%s/" CHECK_LIB, parts);
+    const char *link[] = {b->compiler, "-no-pie", "-g", all, lib, "-o", program,
+                    is_cpp(b->sources) ? "-lstdc++" : "-lc", NULL};
+    must(link, "link");
+    drop(&objects);
+    free(all);
+    free(lib);
+    free(parts);
+    free(dir);
+    return program;
+}

@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: MIT */
+/* What a run of the model checker reported: verdict, counts, outcomes, and one execution. */
+#ifndef HOTLOCK_CHECK_TRACE_H
+#define HOTLOCK_CHECK_TRACE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+typedef struct {
+    int thread, index, type, op, order, success, failure, offset, size, mask, rmw, hidden, loc;
+    int rf, copos, child, seq;
+    uint64_t value, arg, expected;
+    unsigned long pc;
+} trace_event_t;
+
+typedef struct {
+    unsigned long addr;
+    int size;
+    uint64_t init;
+} trace_place_t;
+
+typedef struct {
+    unsigned long pc;
+    char *function, *file, *text; /* text: the source line, trimmed; may be NULL */
+    int line;
+} trace_spot_t;
+
+typedef struct {
+    unsigned long pc;
+    int op, order, failure; /* op: -1 a fence; else vm_op_t */
+} trace_site_t;
+
+typedef struct {
+    char *end;  /* complete, bad, time, bound, limit, unusable, alone, nothing, replayed */
+    char *what; /* the counterexample, the limit, or why the program is unusable */
+    char *kind; /* of a counterexample: race, assert, deadlock, freed, stack, exit, crash, misuse */
+    int thread, other_thread;
+    unsigned long pc, other_pc, bound_pc;
+    unsigned long long complete, blocked, runs, bounded;
+    double seconds;
+    struct { unsigned long long times; char *text; } *outcomes;
+    size_t outcome_count;
+    char *printed;              /* by the counterexample */
+    trace_event_t *events;
+    size_t event_count;
+    trace_place_t *places;
+    size_t place_count;
+    int *order;                 /* threads, event by event, with fewest context switches */
+    size_t order_count;
+    int strict;                 /* 2: the order is an interleaving; less: only weak memory shows it */
+    struct { int thread, joins; unsigned long pc; } *waits;
+    size_t wait_count;
+    trace_site_t *sites;
+    size_t site_count;
+    trace_spot_t *spots;        /* of every pc above, once trace_locate() has run */
+    size_t spot_count;
+} trace_t;
+
+/* Reads the report in FILE; false if it is not there or not whole: the checker itself died. */
+bool trace_read(const char *file, trace_t *t);
+void trace_free(trace_t *t);
+
+/* Finds function, file and line of every program counter in PROGRAM. */
+void trace_locate(trace_t *t, const char *program);
+const trace_spot_t *trace_spot(const trace_t *t, unsigned long pc); /* never NULL */
+
+/* The counterexample, for people. */
+void trace_print(const trace_t *t, const char *program, FILE *out);
+
+const char *trace_order_name(int order);
+
+#endif
