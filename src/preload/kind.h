@@ -2,6 +2,7 @@
 // kind.h - one lock behind the pthread names. Included once per lock by kinds.c, with
 //
 //   LOCK         the lock of a mutex
+//   FORM         its operations' name, if not the same
 //   SPIN         the lock of a spinlock: one that fits 4 bytes
 //   SPIN_SHARED  the first word of a process-shared spinlock
 //   SPIN_MARK    nonzero: SPIN cannot be shared by processes; a word whose low half is this value,
@@ -9,10 +10,13 @@
 //
 // defined; it leaves a table named LOCK_ops. Unlocking what is not locked is undefined in POSIX
 // and harmless in libc, where programs get away with it; a queue lock would never recover.
+#ifndef FORM
+#define FORM LOCK
+#endif
 #define PASTE_(a, b, c) a##b##c
 #define PASTE(a, b, c)  PASTE_(a, b, c)
 #define MY(op)          PASTE(LOCK, _, op)
-#define MUTEX(op)       PASTE(hl_, LOCK, _##op)
+#define MUTEX(op)       PASTE(hl_, FORM, _##op)
 #define SPINLOCK(op)    PASTE(hl_, SPIN, _##op)
 
 _Static_assert(sizeof(MUTEX(t)) <= sizeof((hlp_mutex_t *)0)->lock, "too big for a mutex");
@@ -94,6 +98,7 @@ static const hlp_ops_t MY(ops) = TABLE(NAME(LOCK));
 #undef NAME_
 #undef NAME
 #undef LOCK
+#undef FORM
 #undef SPIN
 #undef SPIN_SHARED
 #undef SPIN_MARK

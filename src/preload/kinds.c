@@ -1,7 +1,15 @@
 // SPDX-License-Identifier: MIT
 // kinds.c - the locks a process can choose from, and the stubs that stand in until it has.
 #include <errno.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
 
+// A lock is no cancellation point, so its naps must not be libc's, which are.
+#define clock_nanosleep(clock, flags, time, left) \
+    syscall(SYS_clock_nanosleep, clock, flags, time, left)
+
+#include "hotlock/mcs.h"
 #include "hotlock/mcsflag.h"
 #include "hotlock/nmcs4.h"
 #include "hotlock/park.h"
@@ -43,6 +51,62 @@ static hl_tas_t *last_byte(pthread_spinlock_t *s) {
 #define SPIN_MARK   0
 #include "kind.h"
 
+// ------------------------------------------------------------------------- mcs without a node
+// pthread_mutex_lock() has no node argument, so the holder's comes from the pool and its name
+// stands in the mutex. With the pool empty (4 094 mutexes held at once) a thread takes the
+// lock past the queue, which needs no node, when it is free.
+typedef struct {
+    hl_mcs_t lock;
+    hl_node_t *node;
+} hl_mcs_alone_t;
+static hl_node_t no_node = {.state = {HL_BARGED}};
+
+static bool hl_mcs_alone_trylock(hl_mcs_alone_t *l) {
+    bool got = hl_tail_take(hl_mcs_queue(&l->lock).tail, hl_load(&l->lock.tail));
+    if (got) l->node = &no_node;
+    return got;
+}
+
+static bool hl_mcs_alone_lock_until(hl_mcs_alone_t *l, uint64_t deadline_ns) {
+    bool queued, got;
+    hl_node_t *n = hl_node_claim(NULL, &queued);
+    if (n) {
+        got = hl_mcs_lock_until(&l->lock, n, deadline_ns);
+        if (got) l->node = n;
+        else hl_node_free(n);
+        return got;
+    }
+    hl_poll_t poll = hl_poll_begin(HL_WAIT_YIELD, deadline_ns);
+    while (!(got = hl_mcs_alone_trylock(l)) && hl_poll(&poll)) continue;
+    return got;
+}
+
+static void hl_mcs_alone_lock(hl_mcs_alone_t *l) {
+    bool queued;
+    hl_node_t *n = hl_node_claim(NULL, &queued);
+    if (n) {
+        hl_mcs_lock(&l->lock, n);
+        l->node = n;
+        return;
+    }
+    while (!hl_mcs_alone_lock_until(l, HL_NO_DEADLINE)) continue;
+}
+
+static void hl_mcs_alone_unlock(hl_mcs_alone_t *l) {
+    hl_node_t *n = l->node;
+    hl_mcs_unlock(&l->lock, n);
+    if (n != &no_node) hl_node_free(n);
+}
+
+static bool hl_mcs_alone_is_locked(const hl_mcs_alone_t *l) { return hl_mcs_is_locked(&l->lock); }
+
+#define LOCK        mcs
+#define FORM        mcs_alone
+#define SPIN        nmcs4
+#define SPIN_SHARED NMCS4_MARK
+#define SPIN_MARK   NMCS4_MARK
+#include "kind.h"
+
 #define LOCK        nmcs
 #define SPIN        nmcs4
 #define SPIN_SHARED NMCS4_MARK
@@ -67,7 +131,7 @@ static hl_tas_t *last_byte(pthread_spinlock_t *s) {
 #define SPIN_MARK   QSPIN_MARK
 #include "kind.h"
 
-const hlp_ops_t *const hlp_kinds[] = {&park_ops,  &tas_ops,     &ticket_ops, &nmcs_ops,
+const hlp_ops_t *const hlp_kinds[] = {&park_ops,  &tas_ops,     &ticket_ops, &mcs_ops, &nmcs_ops,
                                       &nmcs4_ops, &mcsflag_ops, &qspin_ops,  NULL};
 
 // ------------------------------------------------------------------------- before the choice
