@@ -63,8 +63,9 @@ typedef struct {
 } frame_t;
 
 typedef struct {
-    const struct argp_option *found; /* NULL: none, or several begin like that */
-    size_t matches;
+    const struct argp_option *found; /* NULL: none */
+    bool exact;
+    size_t matches; /* options that begin like that, or 1 if one is just that */
     const char **names; /* every long name */
     size_t count;
 } search_t;
@@ -77,11 +78,11 @@ static void search(const struct argp *argp, const char *name, size_t length, sea
             continue;
         s->names = cli_grow(s->names, s->count + 1, sizeof *s->names);
         s->names[s->count++] = o->name;
-        bool exact = strncmp(o->name, name, length) == 0 && o->name[length] == '\0';
-        if (exact || (s->matches != 1 && strncmp(o->name, name, length) == 0)) {
-            s->found = o;
-            s->matches = exact ? 1 : s->matches + 1;
-        }
+        if (s->exact || strncmp(o->name, name, length) != 0)
+            continue;
+        s->found = o;
+        s->exact = o->name[length] == '\0';
+        s->matches = s->exact ? 1 : s->matches + 1;
     }
     for (const struct argp_child *c = argp->children; c && c->argp; c++)
         search(c->argp, name, length, s);
