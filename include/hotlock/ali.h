@@ -39,7 +39,10 @@
 #ifndef HL_ALI_CAP
 #define HL_ALI_CAP 64
 #endif
-// Around each call of a section: the debug build (ali_debug.h) puts its checks here.
+// Around each call of a section: the debug build puts its checks here.
+#ifdef HL_DEBUG
+#include "ali_debug.h"
+#endif
 #ifndef HL_ALI_CALL
 #define HL_ALI_CALL(l, fn, arg, foreign) ((void)(l), (void)(foreign), (fn)(arg))
 #endif
@@ -510,6 +513,10 @@ HL_API_UNLOCK void hl_ali_unlock(hl_ali_t *l) {
 HL_API_UNLOCK bool hl_ali_is_locked(const hl_ali_t *l) {
     return hl_load(&l->byte.held) & HL_ALI_HELD;
 }
+#endif
+
+#ifdef HL_DEBUG  // last: it sees the program's calls, not those above
+#include "ali_watch.h"
 #endif
 
 #endif
