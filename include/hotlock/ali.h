@@ -167,6 +167,12 @@ HL_INLINE void hl_ali_clear(hl_ali_t *l) {
     hl_store_rel(&l->byte.held, 0);
 }
 
+// The fast path looks at the byte alone: requests that wait are served when we leave. The acquire
+// pairs with every release.
+HL_INLINE bool hl_ali_take_byte(hl_ali_t *l) {
+    return hl_cas_acq(&l->byte.held, 0, (uint8_t)HL_ALI_HELD);
+}
+
 // Takes all waiting requests behind those of `list`. `seen` is the word; false: it changed.
 HL_INLINE bool hl_ali_take(hl_ali_t *l, uint64_t seen, hl_ali_list_t *list) {
     // pairs with the releases that push
@@ -413,7 +419,7 @@ HL_SLOW void hl_ali_run_slow(hl_ali_t *l, void (*fn)(void *), void *arg) {
 }
 
 HL_API_LOCK void hl_ali_run(hl_ali_t *l, void (*fn)(void *), void *arg) {
-    if (hl_unlikely(!hl_cas_acq(&l->word, 0u, HL_ALI_HELD))) {
+    if (hl_unlikely(!hl_ali_take_byte(l))) {
         hl_ali_run_slow(l, fn, arg);
         return;
     }
@@ -467,23 +473,22 @@ HL_SLOW bool hl_ali_lock_until_slow(hl_ali_t *l, uint64_t deadline_ns) {
 }
 
 HL_API_LOCK void hl_ali_lock(hl_ali_t *l) {
-    if (hl_unlikely(!hl_cas_acq(&l->word, 0u, HL_ALI_HELD))) hl_ali_lock_slow(l);
+    if (hl_unlikely(!hl_ali_take_byte(l))) hl_ali_lock_slow(l);
 }
 
 HL_API_LOCK bool hl_ali_lock_until(hl_ali_t *l, uint64_t deadline_ns) {
-    return hl_cas_acq(&l->word, 0u, HL_ALI_HELD) || hl_ali_lock_until_slow(l, deadline_ns);
+    return hl_ali_take_byte(l) || hl_ali_lock_until_slow(l, deadline_ns);
 }
 
 HL_API_LOCK void hl_ali_submit(hl_ali_t *l, hl_ali_req_t *r, void (*fn)(void *), void *arg) {
     bool first;
     hl_ali_ready(r, HL_ALI_PENDING, fn, arg);
-    if (hl_ali_take_or_push(l, r, HL_ALI_ASYNC, &first)) {
-        HL_ALI_CALL(l, fn, arg, false);
-        hl_store_rel(&r->node.state, HL_ALI_DONE);  // pairs with hl_ali_done()
-        hl_ali_serve(l, false);
-    } else if (first) {  // the present owner may not look for requests again: wait this once
-        hl_ali_wait(l, r);
-    }
+    // The first to set ASYNC may be overlooked by the present owner. It does not wait for that: the
+    // owner may be its own thread, and hl_ali_done() and hl_ali_wait() serve a lock left free.
+    if (!hl_ali_take_or_push(l, r, HL_ALI_ASYNC, &first)) return;
+    HL_ALI_CALL(l, fn, arg, false);
+    hl_store_rel(&r->node.state, HL_ALI_DONE);  // pairs with hl_ali_done()
+    hl_ali_serve(l, false);
 }
 
 HL_API_LOCK bool hl_ali_done(hl_ali_t *l, hl_ali_req_t *r) {

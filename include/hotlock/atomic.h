@@ -31,7 +31,6 @@
 #define hl_xchg_acqrel(p, x) __atomic_exchange_n(&(p)->v, (x), __ATOMIC_ACQ_REL)
 
 #define hl_fetch_add(p, x)     __atomic_fetch_add(&(p)->v, (x), __ATOMIC_RELAXED)
-#define hl_fetch_add_acq(p, x) __atomic_fetch_add(&(p)->v, (x), __ATOMIC_ACQUIRE)
 #define hl_fetch_or(p, x)      __atomic_fetch_or(&(p)->v, (x), __ATOMIC_RELAXED)
 #define hl_fetch_and(p, x)     __atomic_fetch_and(&(p)->v, (x), __ATOMIC_RELAXED)
 #define hl_fetch_and_rel(p, x) __atomic_fetch_and(&(p)->v, (x), __ATOMIC_RELEASE)

@@ -60,8 +60,10 @@ HL_SLOW void hl_ticket_lock_slow(hl_ticket_t *l, uint16_t mine) {
 }
 
 HL_API_LOCK void hl_ticket_lock(hl_ticket_t *l) {
-    uint32_t was = hl_fetch_add_acq(&l->word, HL_TICKET_ONE);
-    if (hl_unlikely(!hl_ticket_free(was))) hl_ticket_lock_slow(l, (uint16_t)(was >> 16));
+    // The half, not the word: an access to the word stalls on the store that unlock() has just
+    // made to the other half. The acquire pairs with that store.
+    uint16_t mine = hl_fetch_add(&l->half.next, 1);
+    if (hl_unlikely(hl_load_acq(&l->half.owner) != mine)) hl_ticket_lock_slow(l, mine);
 }
 #endif
 
