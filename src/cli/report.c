@@ -209,7 +209,8 @@ static void print_notes(const report_t *r, table_format_t format, FILE *out)
     }
     if (r->foreign > FOREIGN_MUCH) {
         snprintf(note, sizeof note, "other programs used %.0f %% of the processors during the "
-                 "runs; a quieter machine would give narrower intervals.", r->foreign * 100);
+                 "runs; a quieter machine%s would give narrower intervals.", r->foreign * 100,
+                 r->plan->measure == MEASURE_CPU ? "" : ", or --measure cpu,");
         print_note(format, note, out);
     }
 }

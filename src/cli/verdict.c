@@ -242,7 +242,8 @@ static void say_same(const trial_t *t, verdict_t *v, size_t worse)
                              VERDICT_MARGIN * 100);
     else
         v->text = cli_printf("no difference that matters: no lock is better than libc beyond the "
-                             "noise%s%s. Differences below %.1f %% cannot be seen in %ld runs.",
+                             "noise%s%s. Differences below %.1f %% cannot be seen in %ld runs; "
+                             "more runs would show smaller ones.",
                              worse ? "; worse are " : "", losers, resolution(v),
                              v->standings[0].good);
     free(losers);

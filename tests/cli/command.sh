@@ -322,6 +322,12 @@ value --runs 4 --higher-better -- ./subject value libc=100 tas=150
 is 'too few runs' 1 'no verdict: it takes at least 5 runs'
 holds 'tables fit 100 columns' fits out
 
+printf '#!/bin/sh\necho "${HOTLOCK:-libc}" >>order\n' >orderly
+chmod +x orderly
+try --locks tas,park --runs 3 --warmup 1 -- ./orderly
+holds 'rounds are interleaved and rotate' test "$(sed 's/lock=//' order | tr '\n' ' ')" = \
+    'libc tas park tas park libc park libc tas libc tas park '
+
 # ---- try: runs that go wrong are counted and not ranked ----
 
 wrong() {
