@@ -1,0 +1,130 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""matrix.py PRELOAD PROGRAM... [--stack NAME=LIBRARY...] [--only WORD]
+
+Runs every scenario natively and under each lock, compares what it says with what it said natively,
+and prints the matrix. With --stack, a few scenarios also run with another preloaded library before
+and after ours. Reports in TAP: one case a scenario; the matrix follows as comments.
+"""
+import argparse
+import concurrent.futures
+import os
+import subprocess
+import sys
+
+LOCKS = ["park", "tas", "ticket", "mcs", "nmcs", "nmcs4", "mcsflag", "qspin", "libc"]
+LIMIT = float(os.environ.get("HOTLOCK_SCENARIO_LIMIT", 30))  # seconds; a longer run is a hang
+
+# Where a lock's own promise differs from libc's mutex; docs/preload.md tells why.
+KNOWN = {
+    ("stop_the_world", "ticket"): "strict order: the next number belongs to a suspended thread",
+    ("stop_the_world", "mcsflag"): "a suspended front may have closed the door",
+    ("stop_the_world", "qspin"): "a suspended front may have closed the door",
+}
+# Run with other libraries stacked: what allocators and wrappers have broken.
+STACKED = ["constructor_of_a_library", "exclusion_mixed", "many_locks", "next_symbol",
+           "atfork_reinit", "fork_waiters_unlock", "trade_outside", "cancel_wait",
+           "trade_recursive_mutex", "cxx_wait_for", "cxx_futures", "exit_with_locks_held"]
+LEGEND = "+ as native   F says something else   C crashed   H hangs   k known, see docs/preload.md"
+
+
+def run(program, scenario, preload="", lock=""):
+    env = {k: v for k, v in os.environ.items() if k not in ("LD_PRELOAD", "HOTLOCK")}
+    if preload:
+        env.update(LD_PRELOAD=preload, HOTLOCK=f"lock={lock}")
+    try:
+        done = subprocess.run([program, scenario], env=env, stdin=subprocess.DEVNULL,
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=LIMIT)
+    except subprocess.TimeoutExpired as late:
+        return "hang", (late.stdout or b"").decode(errors="replace")
+    return done.returncode, done.stdout.decode(errors="replace")
+
+
+def cell(native, got):
+    if got == native:
+        return "+"
+    if got[0] == "hang":
+        return "H"
+    return "C" if isinstance(got[0], int) and got[0] < 0 else "F"
+
+
+def difference(native, got):
+    """The first word that differs, with what was expected."""
+    a, b = native[1].split() + [f"exit={native[0]}"], got[1].split() + [f"exit={got[0]}"]
+    for want, have in zip(a, b):
+        if want != have:
+            return f"{have} instead of {want}"
+    return f"{len(b)} words instead of {len(a)}"
+
+
+def scenario_row(program, scenario, columns):
+    """The cells of one scenario and what is wrong with it."""
+    native = run(program, scenario)
+    cells, wrong = {}, []
+    if native[0] != 0 or "WRONG" in native[1]:
+        wrong.append(f"native: {native[1].strip()} exit={native[0]}")
+    for name, (preload, lock) in columns.items():
+        if "+" in name and scenario not in STACKED:
+            continue
+        got = run(program, scenario, preload, lock)
+        cells[name] = cell(native, got)
+        if cells[name] == "+":
+            continue
+        if (scenario, name) in KNOWN:
+            cells[name] = "k"
+        else:
+            wrong.append(f"{name}: {difference(native, got)}")
+    return cells, wrong
+
+
+def print_matrix(rows, columns):
+    shown = [c for c in columns if any(c in cells for cells, _ in rows.values())]
+    width = max(len(s) for s in rows)
+    print("# " + " " * width, " ".join(shown))
+    for scenario, (cells, _) in rows.items():
+        marks = " ".join(cells.get(c, "").center(len(c)) for c in shown)
+        print("# " + scenario.ljust(width), marks.rstrip())
+    counts = " ".join(str(sum(cells.get(c) == "+" for cells, _ in rows.values())).center(len(c))
+                      for c in shown)
+    print("# " + "as native".ljust(width), counts)
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("preload")
+    parser.add_argument("program", nargs="+")
+    parser.add_argument("--stack", action="append", default=[], metavar="NAME=LIBRARY")
+    parser.add_argument("--only", default="")
+    args = parser.parse_args()
+
+    columns = {lock: (args.preload, lock) for lock in LOCKS}
+    for name, library in (s.split("=", 1) for s in args.stack):
+        if os.path.exists(library):
+            columns[f"{name}+"] = (f"{library}:{args.preload}", "park")
+            columns[f"+{name}"] = (f"{args.preload}:{library}", "park")
+    wanted = [(p, s) for p in args.program
+              for s in subprocess.run([p], stdout=subprocess.PIPE, text=True,
+                                      check=True).stdout.split() if args.only in s]
+    print(f"1..{len(wanted)}", flush=True)
+    rows, bad = {}, 0
+    with concurrent.futures.ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:
+        jobs = [(s, pool.submit(scenario_row, p, s, columns)) for p, s in wanted]
+        for number, (scenario, job) in enumerate(jobs, 1):
+            rows[scenario] = job.result()
+            wrong = rows[scenario][1]
+            bad += bool(wrong)
+            print(f"{'not ' if wrong else ''}ok {number} - {scenario}", flush=True)
+            for line in wrong:
+                print(f"#   {line}", flush=True)
+    plain = [c for c in columns if "+" not in c]
+    print_matrix(rows, plain)
+    if len(plain) < len(columns):
+        print("# with another preloaded library before and after ours, lock park:")
+        print_matrix({s: r for s, r in rows.items() if s in STACKED},
+                     [c for c in columns if "+" in c])
+    print("# " + LEGEND)
+    sys.exit(1 if bad else 0)
+
+
+if __name__ == "__main__":
+    main()
