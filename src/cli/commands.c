@@ -5,6 +5,8 @@
 const cli_command_t cli_commands[] = {
     {"try", cmd_try, "run a program under each lock and say which cures it"},
     {"run", cmd_run, "run a program under one lock"},
+    {"bench", cmd_bench, "compare the locks, and peers, on a workload"},
+    {"check", cmd_check, "explore every execution of a small program, weak memory included"},
     {"locks", cmd_locks, "list the locks and what they cost"},
     {0},
 };

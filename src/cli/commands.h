@@ -5,6 +5,8 @@
 
 #include "cli.h"
 
+int cmd_bench(int argc, char **argv);
+int cmd_check(int argc, char **argv);
 int cmd_locks(int argc, char **argv);
 int cmd_run(int argc, char **argv);
 int cmd_try(int argc, char **argv);
