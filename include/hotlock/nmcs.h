@@ -139,6 +139,7 @@ HL_INLINE void hl_nmcs_release(hl_queue_t q) {
 
 // ------------------------------------------------------------------------- 16 bytes
 HL_INLINE hl_queue_t hl_nmcs_queue(hl_nmcs_t *l) {
+    if (!l) __builtin_unreachable();  // or GCC warns of the path on which &l->tail is NULL
     hl_queue_t q = {{&l->tail, NULL, NULL}, &l->first, NULL};
     return q;
 }
