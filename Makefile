@@ -23,7 +23,7 @@ need-check:
 	@scripts/need build demo check
 
 $(BUILD)/build.ninja:
-	@meson setup --prefix=$(PREFIX) $(BUILD) >$(BUILD).log 2>&1 || { cat $(BUILD).log; exit 1; }
+	@meson setup --prefix=$(PREFIX) -Dtests=disabled $(BUILD) >$(BUILD).log 2>&1 || { cat $(BUILD).log; exit 1; }
 	@mv $(BUILD).log $(BUILD)/setup.log
 
 build: $(BUILD)/build.ninja

@@ -11,17 +11,17 @@
 
 #include <hotlock/hotlock.h>
 
-// One line per lock: name, bytes, and the node argument of the one that has it.
-#define TEST_LOCKS(X) \
-    X(tas, 1)         \
-    X(ticket, 4)      \
-    X(mcs, 8, n)      \
-    X(nmcs, 16)       \
-    X(nmcs4, 4)       \
-    X(mcsflag, 16)    \
-    X(qspin, 4)       \
-    X(park, 4)        \
-    X(ali, 8)
+// One line per lock: name, in capitals, bytes, and the node argument of the one that has it.
+#define TEST_LOCKS(X)       \
+    X(tas, TAS, 1)          \
+    X(ticket, TICKET, 4)    \
+    X(mcs, MCS, 8, n)       \
+    X(nmcs, NMCS, 16)       \
+    X(nmcs4, NMCS4, 4)      \
+    X(mcsflag, MCSFLAG, 16) \
+    X(qspin, QSPIN, 4)      \
+    X(park, PARK, 4)        \
+    X(ali, ALI, 8)
 
 typedef union {
 #define TEST_MEMBER(lock, ...) hl_##lock##_t lock;
@@ -45,7 +45,7 @@ typedef struct {
 } test_lock_t;
 
 // The operations of one lock, named test_tas_lock and so on.
-#define TEST_ADAPT(which, size, ...)                                                            \
+#define TEST_ADAPT(which, capitals, size, ...)                                                  \
     static void test_##which##_lock(test_cell_t *c, test_node_t *n) {                           \
         (void)n;                                                                                \
         hl_##which##_lock(&c->which, ##__VA_ARGS__);                                            \
@@ -91,17 +91,15 @@ static void test_any_unlock(test_cell_t *c, test_node_t *n) {
 static bool test_any_is_locked(const test_cell_t *c) { return hl_is_locked(&c->any); }
 
 static const test_lock_t test_locks[] = {
-#define TEST_ROW(which, size, ...)                                                              \
+#define TEST_ROW(which, capitals, size, ...)                                                    \
     {#which, size, sizeof(hl_##which##_t), -1, test_##which##_lock, test_##which##_trylock,     \
      test_##which##_lock_until, test_##which##_unlock, test_##which##_is_locked},
     TEST_LOCKS(TEST_ROW)
 #undef TEST_ROW
-#define TEST_ANY(lower, kind)                                                                   \
-    {"any-" #lower, sizeof(hl_lock_t), sizeof(hl_lock_t), HL_##kind, test_any_lock,             \
+#define TEST_ANY(which, capitals, ...)                                                          \
+    {"any-" #which, sizeof(hl_lock_t), sizeof(hl_lock_t), HL_##capitals, test_any_lock,         \
      test_any_trylock, test_any_lock_until, test_any_unlock, test_any_is_locked},
-    TEST_ANY(tas, TAS) TEST_ANY(ticket, TICKET) TEST_ANY(mcs, MCS) TEST_ANY(nmcs, NMCS)
-    TEST_ANY(nmcs4, NMCS4) TEST_ANY(mcsflag, MCSFLAG) TEST_ANY(qspin, QSPIN)
-    TEST_ANY(park, PARK) TEST_ANY(ali, ALI)
+    TEST_LOCKS(TEST_ANY)
 #undef TEST_ANY
 };
 

@@ -21,7 +21,7 @@
 
 #include "locks.h"
 
-enum { MOST_THREADS = 64, STACK_BYTES = 512 * 1024, PAGE = 4096 };
+enum { MOST_THREADS = 64, STACK_BYTES = 2 << 20, PAGE = 4096 };
 
 // What the threads of one scenario share. The counters are plain on purpose.
 typedef struct {
@@ -224,19 +224,19 @@ static long come_and_go(uint64_t ns) {
 typedef struct {
     HL_ALIGNED test_cell_t cell;
     int users;
+    bool go;
 } object_t;
 
 enum { OBJECTS = 64, USERS_MOST = 16 };
 static char *objects;
 static pthread_barrier_t rounds;
-static bool more_rounds;
 
 static void *last_out(void *arg) {
     worker_t *w = (worker_t *)arg;
     for (int round = 0;; round = (round + 1) % OBJECTS) {
         object_t *o = (object_t *)(void *)(objects + round * PAGE);
         pthread_barrier_wait(&rounds);
-        if (!more_rounds) return NULL;
+        if (!o->go) return NULL;
         while (!enter(w, &o->cell, &w->node)) {}
         bool last = --o->users == 0;
         lock_->unlock(&o->cell, &w->node);
@@ -253,18 +253,18 @@ static long last_one_frees(uint64_t ns) {
     objects = (char *)pages(OBJECTS * PAGE);
     allow(objects, OBJECTS * PAGE, PROT_NONE);
     pthread_barrier_init(&rounds, NULL, (unsigned)users + 1);
-    more_rounds = true;
     for (int i = 0; i < users; i++) {
         prepare(&w[i], i, NULL, end);
         start(&w[i], last_out, NULL);
     }
-    for (int round = 0; more_rounds; round = (round + 1) % OBJECTS) {
+    bool go = true;
+    for (int round = 0; go; round = (round + 1) % OBJECTS) {
         // The object used OBJECTS rounds ago is free again: every user has passed a barrier since.
         object_t *o = (object_t *)(void *)(objects + round * PAGE);
         allow(o, PAGE, PROT_READ | PROT_WRITE);
         test_init(lock_, &o->cell);
         o->users = users;
-        more_rounds = hl_now_ns() < end;
+        o->go = go = hl_now_ns() < end;
         pthread_barrier_wait(&rounds);
     }
     for (int i = 0; i < users; i++) {
@@ -337,7 +337,8 @@ static shared_t nest[NEST];
 static void *take_some(void *arg) {
     worker_t *w = (worker_t *)arg;
     do {
-        test_node_t n[NEST] = {{0}};
+        test_node_t n[NEST];
+        memset(n, 0, sizeof n);
         bool held[NEST] = {false};
         for (int i = 0; i < NEST; i++) {
             if (draw(w) % 4 == 0) continue;

@@ -1,0 +1,3 @@
+// SPDX-License-Identifier: MIT
+// unit-cxx.cpp - the unit tests once more, compiled as C++.
+#include "unit.c"
