@@ -25,6 +25,7 @@ typedef struct {
     bool timers;              // timed sleeps end by their timer
     double seconds;           // stop after; 0: never
     const char *replay;       // a file with one execution
+    bool keep_going;          // count deadlocks instead of stopping at the first
     bool sites;               // report every atomic access of the program's text
     int weak_order;           // what the accesses at weak_pc are weakened to
     int weak_count;
@@ -111,7 +112,7 @@ typedef enum {
     BAD_RACE, BAD_ASSERT, BAD_DEADLOCK, BAD_FREED, BAD_STACK, BAD_EXIT, BAD_CRASH, BAD_MISUSE
 } bad_t;
 typedef struct {
-    uint64_t runs, complete, blocked, stopped, bounded, moot, clashes, revisits;
+    uint64_t runs, complete, blocked, stopped, bounded, moot, clashes, revisits, deadlocks;
     int frames;
 } counts_t;
 extern counts_t counts;

@@ -37,6 +37,7 @@ static void read_options(const char *text) {
         if (!strcmp(w, "spurious")) options.spurious = atoi(v);
         if (!strcmp(w, "sleeps")) options.sleeps = atoi(v);
         if (!strcmp(w, "loops")) options.loops = atoi(v);
+        if (!strcmp(w, "keep")) options.keep_going = atoi(v);
         if (!strcmp(w, "sites")) options.sites = atoi(v);
         if (!strcmp(w, "weaken")) read_weakened(v);
         if (!strcmp(w, "timers")) options.timers = atoi(v);

@@ -24,9 +24,13 @@ typedef struct { id_t_ read, write, barrier; } before_t;
 static before_t before[MAX_THREADS][MAX_EVENTS + 2];
 static uint8_t colour[MAX_THREADS][MAX_EVENTS + 2];
 
+// A compare-exchange is one whether it succeeds or not.
+static bool is_locked_read(const event_t *e) { return e->type == EV_READ && e->op != VM_LOAD; }
+
 // A locked instruction, a full fence and whatever starts or ends a thread drain the store buffer.
 static bool is_barrier(const event_t *e) {
-    if (e->type == EV_READ || e->type == EV_CHOICE) return false;
+    if (e->type == EV_READ) return is_locked_read(e);
+    if (e->type == EV_CHOICE) return false;
     if (e->type == EV_WRITE) return (e->rmw && !e[-1].hidden) || e->seq;
     return e->type != EV_FENCE || e->seq;
 }
@@ -38,8 +42,7 @@ static void program_order(int t) {
         id_t_ me = id_of(t, i);
         before[t][i] = last;
         if (e->hidden) continue;  // no processor reads there
-        bool locked = e->type == EV_READ && e->rmw;
-        if (model == MODEL_TSO && e->type == EV_READ && !locked)
+        if (model == MODEL_TSO && e->type == EV_READ && !is_locked_read(e))
             before[t][i].write = INIT;      // the one order TSO gives up
         if (e->type == EV_READ) last.read = me;
         else if (e->type == EV_WRITE) last.write = me;

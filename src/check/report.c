@@ -293,6 +293,7 @@ void report_end(const char *why, double seconds) {
     fprintf(report, "counts %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64
             " %" PRIu64 " %d %.6f\n", counts.complete, counts.blocked, counts.runs, counts.bounded,
             counts.moot, counts.clashes, counts.revisits, counts.frames, seconds);
+    if (counts.deadlocks) fprintf(report, "deadlocks %" PRIu64 "\n", counts.deadlocks);
     fprintf(report, "end %s\n", why);
     fclose(report);
 }

@@ -637,6 +637,10 @@ run_end_t run_once(void) {
     current = 0;
     fiber_switch(&host, &cpu[0].fiber);
     if (ending == RUN_BLOCKED && stuck_for_good()) {
+        if (options.keep_going) {
+            counts.deadlocks++;
+            return ending;
+        }
         report_bad_here(BAD_DEADLOCK, "deadlock or lost wake-up: every thread waits, and nobody will "
                         "write");
         return RUN_BAD;

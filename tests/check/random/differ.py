@@ -1,0 +1,114 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""differ SUBJECT REFERENCE SEED COUNT: random programs, checker against reference.
+
+SUBJECT is subject.c built for the checker, REFERENCE is reference.c built natively. For each
+program and each model the two must agree on the number of complete executions, on the final
+states, and on whether threads can be stuck for good. Prints TAP, one line per model and kind.
+"""
+import os
+import random
+import subprocess
+import sys
+
+MODELS = ("sc", "tso", "c11")
+# What a kind of program is made of: operations with weights, threads, most operations in all.
+KINDS = {
+    "loads and stores": ("SSSLLLDF", (2, 4), 9),
+    "read-modify-writes": ("AXCCSLLD", (2, 3), 7),
+    "fences": ("SSLLFFA", (2, 4), 9),
+    "waits": ("WSSLAXD", (2, 4), 8),
+    "branches": ("ISSLLCA", (2, 3), 8),
+}
+
+
+def order(rng, allowed):
+    return rng.choice(allowed)
+
+
+def operation(rng, kind, left):
+    x, v, r = rng.randrange(rng.choice((1, 2, 2, 3))), rng.randrange(3), rng.randrange(3)
+    if kind == "S":
+        return f"S {x} {v} {order(rng, 'rrrrls')}"
+    if kind == "D":
+        return f"D {x} {r} {order(rng, 'rrrrls')}"
+    if kind == "L":
+        return f"L {x} {r} {order(rng, 'rrrras')}"
+    if kind == "W":
+        return f"W {x} {v} {order(rng, 'rrrras')}"
+    if kind in "AX":
+        return f"{kind} {x} {rng.randrange(1, 3)} {r} {order(rng, 'ralbs')}"
+    if kind == "C":
+        success = order(rng, "ralbs")
+        failure = order(rng, {"a": "ra", "b": "ra", "s": "ras"}.get(success, "r"))
+        return f"C {x} {rng.randrange(2)} {rng.randrange(1, 3)} {r} {success} {failure}"
+    if kind == "I":
+        return f"I {r} {rng.randrange(2)} {rng.randrange(1, max(2, left))}"
+    return f"F {order(rng, 'albss')}"
+
+
+def program(rng, kind):
+    letters, threads, most = KINDS[kind]
+    count = rng.randint(*threads)
+    length = [0] * count
+    for _ in range(rng.randint(count + 1, most)):
+        length[rng.randrange(count)] += 1
+    return " | ".join("; ".join(operation(rng, rng.choice(letters), n - i) for i in range(n))
+                      for n in length)
+
+
+def reference(tool, model, programs):
+    out = subprocess.run([tool, model, *programs], capture_output=True, text=True)
+    if out.returncode:
+        sys.exit(f"reference {model}: {out.stdout[-200:]}{out.stderr}")
+    answers = []
+    for block in out.stdout.split("\n\n")[:len(programs)]:
+        first, *states = block.split("\n")
+        count, deadlock = first.split()
+        answers.append((int(count), int(deadlock), sorted(s.strip() for s in states)))
+    return answers
+
+
+def subject(tool, model, text):
+    env = dict(os.environ, HL_PROGRAM=text, HOTLOCK_CHECK=f"model={model} keep=1 bound=250")
+    out = subprocess.run([tool], capture_output=True, text=True, env=env)
+    count = deadlock = 0
+    states = []
+    for line in out.stdout.split("\n"):
+        word, _, rest = line.partition(" ")
+        if word == "outcome":
+            states.append(rest.split(" ", 1)[1].strip())
+        elif word == "counts":
+            count = int(rest.split()[0])
+        elif word == "deadlocks":
+            deadlock = 1
+        elif word == "end" and rest not in ("complete", "nothing"):
+            return rest
+    return count, deadlock, sorted(states)
+
+
+def main():
+    under_test, tool, seed, count = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
+    cases = [(kind, model) for kind in KINDS for model in MODELS]
+    print(f"1..{len(cases)}")
+    failed = 0
+    for number, (kind, model) in enumerate(cases, 1):
+        rng = random.Random(f"{seed} {kind}")
+        programs = [program(rng, kind) for _ in range(count)]
+        executions = different = 0
+        for text, right in zip(programs, reference(tool, model, programs)):
+            got = subject(under_test, model, text)
+            executions += right[0]
+            if got == right:
+                continue
+            different += 1
+            print(f"# {model}: {text}\n#   checker   {got}\n#   reference {right}")
+            if different == 3:
+                break
+        failed += different > 0
+        print(f"{'not ' if different else ''}ok {number} - {model}, {kind}: {count} programs, "
+              f"{executions} executions", flush=True)
+    sys.exit(failed > 0)
+
+
+main()

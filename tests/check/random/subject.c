@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: MIT
+// subject.c - interprets the program in HL_PROGRAM on real atomics and prints its final state.
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdio.h>
+
+#include "program.h"
+
+static program_t program;
+static int memory[LOCATIONS];
+static int registers[THREADS_MOST][REGISTERS];
+
+// Before main(): the checker takes what is here as the initial state.
+__attribute__((constructor, no_sanitize("thread"))) static void read_program(void) {
+    parse_program(getenv("HL_PROGRAM"), &program);
+}
+
+#define BY_ORDER(order, with)                                   \
+    switch (order) {                                            \
+    case __ATOMIC_ACQUIRE: with(__ATOMIC_ACQUIRE); break;       \
+    case __ATOMIC_RELEASE: with(__ATOMIC_RELEASE); break;       \
+    case __ATOMIC_ACQ_REL: with(__ATOMIC_ACQ_REL); break;       \
+    case __ATOMIC_SEQ_CST: with(__ATOMIC_SEQ_CST); break;       \
+    default: with(__ATOMIC_RELAXED);                            \
+    }
+#define LOAD_ORDER(order, with)                                 \
+    switch (order) {                                            \
+    case __ATOMIC_ACQUIRE: with(__ATOMIC_ACQUIRE); break;       \
+    case __ATOMIC_SEQ_CST: with(__ATOMIC_SEQ_CST); break;       \
+    default: with(__ATOMIC_RELAXED);                            \
+    }
+#define STORE_ORDER(order, with)                                \
+    switch (order) {                                            \
+    case __ATOMIC_RELEASE: with(__ATOMIC_RELEASE); break;       \
+    case __ATOMIC_SEQ_CST: with(__ATOMIC_SEQ_CST); break;       \
+    default: with(__ATOMIC_RELAXED);                            \
+    }
+
+// Functions of their own: the compiler then peels no iteration off the loop.
+#define WAIT_LOOP(m)                                                          \
+    static __attribute__((noinline)) void wait_##m(const int *p, int v) {     \
+        while (__atomic_load_n(p, __ATOMIC_##m) != v) {}                      \
+    }
+WAIT_LOOP(RELAXED)
+WAIT_LOOP(ACQUIRE)
+WAIT_LOOP(SEQ_CST)
+
+static void step(const op_t *o, int *reg) {
+    int *p = &memory[o->x];
+    int expected = o->e;
+    switch (o->kind) {
+#define STORE(m) __atomic_store_n(p, o->v, m)
+#define STORE_REG(m) __atomic_store_n(p, reg[o->r] + 1, m)
+#define LOAD(m) reg[o->r] = __atomic_load_n(p, m)
+#define ADD(m) reg[o->r] = __atomic_fetch_add(p, o->v, m)
+#define XCHG(m) reg[o->r] = __atomic_exchange_n(p, o->v, m)
+#define FENCE(m) __atomic_thread_fence(m)
+#define CAS(m, f) __atomic_compare_exchange_n(p, &expected, o->v, false, m, f)
+#define RELAXED(m) CAS(m, __ATOMIC_RELAXED)
+    case 'S': STORE_ORDER(o->order, STORE); break;
+    case 'D': STORE_ORDER(o->order, STORE_REG); break;
+    case 'L': LOAD_ORDER(o->order, LOAD); break;
+    case 'W':
+        if (o->order == __ATOMIC_RELAXED) wait_RELAXED(p, o->v);
+        else if (o->order == __ATOMIC_ACQUIRE) wait_ACQUIRE(p, o->v);
+        else wait_SEQ_CST(p, o->v);
+        break;
+    case 'A': BY_ORDER(o->order, ADD); break;
+    case 'X': BY_ORDER(o->order, XCHG); break;
+    case 'F': BY_ORDER(o->order, FENCE); break;
+    case 'C':
+        if (o->failure == __ATOMIC_RELAXED) {
+            BY_ORDER(o->order, RELAXED);
+        } else if (o->failure == __ATOMIC_SEQ_CST) {
+            CAS(__ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
+        } else if (o->order == __ATOMIC_ACQUIRE) {
+            CAS(__ATOMIC_ACQUIRE, __ATOMIC_ACQUIRE);
+        } else if (o->order == __ATOMIC_ACQ_REL) {
+            CAS(__ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);
+        } else {
+            CAS(__ATOMIC_SEQ_CST, __ATOMIC_ACQUIRE);
+        }
+        reg[o->r] = expected;
+        break;
+    }
+}
+
+static void *run(void *arg) {
+    int t = (int)(long)arg;
+    for (int i = 0; i < program.ops[t]; i++) {
+        const op_t *o = &program.op[t][i];
+        if (o->kind != 'I') step(o, registers[t]);
+        else if (registers[t][o->r] != o->v) i += o->x;
+    }
+    return NULL;
+}
+
+int main(void) {
+    pthread_t thread[THREADS_MOST];
+    for (long t = 0; t < program.threads; t++) pthread_create(&thread[t], NULL, run, (void *)t);
+    for (int t = 0; t < program.threads; t++) pthread_join(thread[t], NULL);
+    for (int t = 0; t < program.threads; t++) {
+        for (int r = 0; r < REGISTERS; r++) printf("%d ", registers[t][r]);
+        printf("| ");
+    }
+    for (int x = 0; x < LOCATIONS; x++) printf("%d ", __atomic_load_n(&memory[x], __ATOMIC_RELAXED));
+    return 0;
+}
