@@ -399,7 +399,6 @@ unsigned engine_choose(vm_choice_t kind, unsigned n, vm_site_t at) {
     if (e->value && kind == VM_CHOICE_TIME) v->expired++;
     if (e->value && kind == VM_CHOICE_SPURIOUS) v->spurious++;
     if (e->value && kind == VM_CHOICE_SLEEP) v->slept++;
-    v->dozing = e->value && kind == VM_CHOICE_SLEEP;
     return (unsigned)e->value;
 }
 
@@ -423,6 +422,7 @@ uint64_t engine_clock(vm_site_t at) {
     return v->now;
 }
 
+void engine_doze(bool timed) { cpu[current].dozing = timed; }
 bool engine_timers_fire(void) { return options.timers; }
 void engine_pause(vm_site_t at) { (void)at; }
 int engine_self(void) { return current; }

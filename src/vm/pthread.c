@@ -223,9 +223,11 @@ static int wake(const void *on, uint32_t n, uint32_t mask) {
 
 // After fall_asleep(), without the bucket's lock. False: woken for no reason. Whoever gives up must
 // take itself out, and was woken after all if it no longer can.
-static bool sleep_until_woken(int me) {
+static bool sleep_until_woken(int me, bool timed) {
     if (!engine_choose(VM_CHOICE_SPURIOUS, 2, VM_HERE())) {
+        engine_doze(timed && engine_timers_fire());
         while (!LOAD_ACQ(&sleeper[me].awake)) {}
+        engine_doze(false);
         return true;
     }
     word_lock(&bucket);
@@ -262,7 +264,7 @@ long vm_futex(uint32_t *word, int op, uint32_t value, const struct timespec *tim
     }
     fall_asleep(me, word, mask);
     STORE_REL(&bucket, 0);
-    if (sleep_until_woken(me)) return 0;
+    if (sleep_until_woken(me, timeout != NULL)) return 0;
     errno = EINTR;
     return -1;
 }
@@ -285,7 +287,7 @@ static int cond_wait(pthread_cond_t *c, pthread_mutex_t *m, bool timed) {
     fall_asleep(me, c, 1);
     STORE_REL(&bucket, 0);
     vm_pthread_mutex_unlock(m);
-    sleep_until_woken(me);
+    sleep_until_woken(me, timed);
     vm_pthread_mutex_lock(m);
     return 0;
 }

@@ -51,6 +51,7 @@ typedef enum {
 unsigned engine_choose(vm_choice_t kind, unsigned n, vm_site_t at);
 uint64_t engine_clock(vm_site_t at);        // nanoseconds
 bool engine_timers_fire(void);              // a timed sleep may end by its timer
+void engine_doze(bool timed);               // the thread sleeps, but not for ever; or no longer
 void engine_pause(vm_site_t at);            // a spin loop says that it is one
 
 typedef enum { VM_ASSERT, VM_EXIT, VM_CRASH, VM_MISUSE } vm_failure_t;
