@@ -88,7 +88,6 @@ static void *work(void *arg)
     uint64_t switches;
     pthread_barrier_wait(&line->barrier);
     usage_now(&cpu, &switches);
-    me->began = hl_now_ns();
     waits_start(&me->waits, me->index + 1);
     me->run->loop(me->run, me);
     waits_stop(&me->waits);

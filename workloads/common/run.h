@@ -33,7 +33,7 @@ struct worker {
     unsigned index;
     uint64_t random;
     uint64_t sections; /* times it held the lock */
-    uint64_t began, ended; /* ns */
+    uint64_t ended; /* ns */
     double cpu;        /* seconds */
     uint64_t switches; /* voluntary and not */
     struct waits waits;
