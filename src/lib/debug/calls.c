@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
 // calls.c - the C library's calls that sections should not make, and its locks.
 //
-// Each function below stands before libc's in the search order: it looks whether its thread is inside
-// a section, and goes on to libc's. Calls that libc makes itself (printf's write) do not come by.
+// Each function below stands before libc's in the search order: it looks whether its thread is
+// inside a section, and goes on to libc's. Calls that libc makes itself (printf's write) do not
+// come by.
 #include "debug.h"
 
 #include <dlfcn.h>
@@ -170,8 +171,8 @@ TAKES(pthread_rwlock_timedwrlock, l, (pthread_rwlock_t *l, const struct timespec
 RELEASES(pthread_rwlock_unlock, l, (pthread_rwlock_t *l), (l))
 
 // ------------------------------------------------------------------------- jumps
-// glibc keeps the stack pointer of a jmp_buf rotated by 17 bits and mixed with a secret that lies in
-// the thread's header; elsewhere a jump is seen at the thread's next lock operation.
+// glibc keeps the stack pointer of a jmp_buf rotated by 17 bits and mixed with a secret that lies
+// in the thread's header; elsewhere a jump is seen at the thread's next lock operation.
 #if defined(__x86_64__)
 static void jumps(struct __jmp_buf_tag *to) {
     uintptr_t sp = (uintptr_t)to->__jmpbuf[6], secret;

@@ -139,7 +139,8 @@ static void search(const char *file, const ElfW(Shdr) *table, const ElfW(Shdr) *
     for (size_t n = table->sh_size / sizeof *s; n; n--, s++) {
         // ELF32 and ELF64 keep the type in the same bits.
         if (ELF64_ST_TYPE(s->st_info) != type || s->st_shndx == SHN_UNDEF) continue;
-        if (value - s->st_value >= s->st_size || (best->bytes && s->st_size > best->bytes)) continue;
+        if (value - s->st_value >= s->st_size) continue;
+        if (best->bytes && s->st_size > best->bytes) continue;
         best->start = s->st_value;
         best->bytes = s->st_size;
         snprintf(best->name, DBG_NAME, "%.*s", DBG_NAME - 1, file + names->sh_offset + s->st_name);
@@ -189,6 +190,7 @@ const char *dbg_name(char out[DBG_NAME], const void *at, bool call) {
         snprintf(out, DBG_NAME, "%p", at);
         return out;
     }
+    if (m == module_of((uintptr_t)&dbg_name)) return "its last call";  // a jump, not a call
     const char *module = module_name(m, path);
     uintptr_t value = code - m->bias;
     // The address after a call may be the next function's.

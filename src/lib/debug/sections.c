@@ -154,8 +154,8 @@ HL_EXPORT void hl_debug_call(void *l, void (*fn)(void *), void *arg, bool foreig
 
     uint64_t spent = cpu_us() - begin;
     if (after != before)
-        dbg_report("errno", &s, 0, "changes errno, which is the running thread's (%d to %d)", before,
-                   after);
+        dbg_report("errno", &s, 0, "changes errno, which is the running thread's (%d to %d)",
+                   before, after);
     dbg_tls_compare(&s);
     check_held(&s);
     if (dbg_long_us && spent > dbg_long_us)
