@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <threads.h>
 #include <unistd.h>
@@ -145,20 +146,6 @@ static void *give_up_soon(void *arg) {  // takes no token; its time-outs race th
     return NULL;
 }
 
-static void unlock_cleanup(void *mutex) { pthread_mutex_unlock(mutex); }
-static void *wait_to_be_cancelled(void *arg) {  // never returns a wake-up as its own
-    tokens_t *k = arg;
-    pthread_mutex_lock(&k->mutex);
-    pthread_cleanup_push(unlock_cleanup, &k->mutex);
-    for (;;) {
-        pthread_cond_wait(&k->cond, &k->mutex);
-        pthread_cond_signal(&k->cond);
-        if (k->stop) break;
-    }
-    pthread_cleanup_pop(1);
-    return NULL;
-}
-
 static void give(tokens_t *k, bool outside) {
     pthread_mutex_lock(&k->mutex);
     k->tokens++;
@@ -197,20 +184,58 @@ SCENARIO(signals_race_timeouts) {
     say("taken=%ld", k.taken);
 }
 
-SCENARIO(signals_race_cancels) {
-    tokens_t k = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, 0, 0, false};
-    pthread_t taker = start(take_tokens, &k);
-    for (int i = 0; i < 600; i++) {
-        pthread_t victim = start(wait_to_be_cancelled, &k);
-        if (i % 3) give(&k, i % 2);
-        pthread_cancel(victim);
-        if (i % 3 == 0) give(&k, i % 2);
-        pthread_join(victim, NULL);
-        until_taken(&k);
+// The first in the queue is cancelled just as it is signalled; the second waits for the token. If
+// the first dies of the cancellation, its wake-up belongs to the second.
+typedef struct {
+    tokens_t tokens;
+    int waiting;
+} pair_t;
+
+static void pair_cleanup(void *arg) { pthread_mutex_unlock(&((pair_t *)arg)->tokens.mutex); }
+static void *first_in_line(void *arg) {
+    pair_t *p = arg;
+    pthread_mutex_lock(&p->tokens.mutex);
+    p->waiting++;
+    pthread_cleanup_push(pair_cleanup, p);
+    pthread_cond_wait(&p->tokens.cond, &p->tokens.mutex);
+    pthread_cond_signal(&p->tokens.cond);  // woken before it was cancelled: passes it on
+    pthread_cleanup_pop(1);
+    return NULL;
+}
+static void *second_in_line(void *arg) {
+    pair_t *p = arg;
+    pthread_mutex_lock(&p->tokens.mutex);
+    p->waiting++;
+    while (!p->tokens.tokens) pthread_cond_wait(&p->tokens.cond, &p->tokens.mutex);
+    p->tokens.taken++;
+    pthread_mutex_unlock(&p->tokens.mutex);
+    return NULL;
+}
+static pthread_t start_waiter(pair_t *p, body_t body) {
+    int before = p->waiting;
+    pthread_t t = start(body, p);
+    for (bool waits = false; !waits; sched_yield()) {
+        pthread_mutex_lock(&p->tokens.mutex);
+        waits = p->waiting > before;
+        pthread_mutex_unlock(&p->tokens.mutex);
     }
-    stop_all(&k);
-    pthread_join(taker, NULL);
-    say("taken=%ld", k.taken);
+    return t;
+}
+
+SCENARIO(signals_race_cancels) {
+    long taken = 0;
+    for (int i = 0; i < 600; i++) {
+        pair_t p = {{PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, 0, 0, false}, 0};
+        pthread_t first = start_waiter(&p, first_in_line);
+        pthread_t second = start_waiter(&p, second_in_line);
+        if (i % 3 == 0) pthread_cancel(first);
+        give(&p.tokens, i % 2);
+        if (i % 3) pthread_cancel(first);
+        pthread_join(first, NULL);
+        pthread_join(second, NULL);
+        taken += p.tokens.taken;
+    }
+    say("taken=%ld", taken);
 }
 
 SCENARIO(signal_storm) {
@@ -261,6 +286,69 @@ SCENARIO(ping_pong) {
     pthread_join(t, NULL);
     say("rounds=%ld", b.rounds);
 }
+
+// freeswitch PR 2536: a signal exactly between release and sleep. One processor; the signaller sleeps on
+// the mutex, so the release inside the wait wakes it, and it comes first, for the waiter is nice.
+typedef struct {
+    pthread_mutex_t mutex;
+    pthread_cond_t cond;
+    sem_t locked, enter;
+    bool go;
+} narrow_t;
+static void *wait_niced(void *arg) {
+    narrow_t *n = arg;
+    setpriority(PRIO_PROCESS, (id_t)my_tid(), 19);
+    pthread_mutex_lock(&n->mutex);
+    sem_post(&n->locked);
+    sem_wait(&n->enter);
+    while (!n->go) pthread_cond_wait(&n->cond, &n->mutex);
+    pthread_mutex_unlock(&n->mutex);
+    return NULL;
+}
+typedef struct {
+    narrow_t *n;
+    sem_t ready;
+    pid_t tid;
+} signaller_t;
+static void *signal_when_free(void *arg) {
+    signaller_t *s = arg;
+    s->tid = my_tid();
+    sem_post(&s->ready);
+    pthread_mutex_lock(&s->n->mutex);
+    s->n->go = true;
+    pthread_cond_signal(&s->n->cond);
+    pthread_mutex_unlock(&s->n->mutex);
+    return NULL;
+}
+
+static void narrow(int type) {
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET(sched_getcpu(), &one);
+    sched_setaffinity(0, sizeof one, &one);
+    for (int i = 0; i < 300; i++) {
+        narrow_t n = {.cond = PTHREAD_COND_INITIALIZER};
+        pthread_mutexattr_t a;
+        pthread_mutexattr_init(&a);
+        pthread_mutexattr_settype(&a, type);
+        pthread_mutex_init(&n.mutex, &a);
+        sem_init(&n.locked, 0, 0);
+        sem_init(&n.enter, 0, 0);
+        signaller_t s = {.n = &n};
+        sem_init(&s.ready, 0, 0);
+        pthread_t waiter = start(wait_niced, &n);
+        sem_wait(&n.locked);
+        pthread_t signaller = start(signal_when_free, &s);
+        sem_wait(&s.ready);
+        let_it_wait(signaller, s.tid);
+        sem_post(&n.enter);
+        pthread_join(waiter, NULL);
+        pthread_join(signaller, NULL);
+    }
+    say("done");
+}
+SCENARIO(narrow_window) { narrow(PTHREAD_MUTEX_NORMAL); }
+SCENARIO(narrow_window_recursive) { narrow(PTHREAD_MUTEX_RECURSIVE); }
 
 // ------------------------------------------------------------------------- broadcast, destruction
 typedef struct {

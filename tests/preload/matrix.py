@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""matrix.py PRELOAD PROGRAM... [--stack NAME=LIBRARY...] [--only WORD]
+"""matrix.py PRELOAD PROGRAM... [--stack NAME=LIBRARY...] [--only WORD] [--locks NAME,...]
 
 Runs every scenario natively and under each lock, compares what it says with what it said natively,
 and prints the matrix. With --stack, a few scenarios also run with another preloaded library before
@@ -11,6 +11,9 @@ import concurrent.futures
 import os
 import subprocess
 import sys
+
+sys.dont_write_bytecode = True
+import child  # noqa: E402
 
 LOCKS = ["park", "tas", "ticket", "mcs", "nmcs", "nmcs4", "mcsflag", "qspin", "libc"]
 LIMIT = float(os.environ.get("HOTLOCK_SCENARIO_LIMIT", 30))  # seconds; a longer run is a hang
@@ -26,18 +29,6 @@ STACKED = ["constructor_of_a_library", "exclusion_mixed", "many_locks", "next_sy
            "atfork_reinit", "fork_waiters_unlock", "trade_outside", "cancel_wait",
            "trade_recursive_mutex", "cxx_wait_for", "cxx_futures", "exit_with_locks_held"]
 LEGEND = "+ as native   F says something else   C crashed   H hangs   k known, see docs/preload.md"
-
-
-def run(program, scenario, preload="", lock=""):
-    env = {k: v for k, v in os.environ.items() if k not in ("LD_PRELOAD", "HOTLOCK")}
-    if preload:
-        env.update(LD_PRELOAD=preload, HOTLOCK=f"lock={lock}")
-    try:
-        done = subprocess.run([program, scenario], env=env, stdin=subprocess.DEVNULL,
-                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=LIMIT)
-    except subprocess.TimeoutExpired as late:
-        return "hang", (late.stdout or b"").decode(errors="replace")
-    return done.returncode, done.stdout.decode(errors="replace")
 
 
 def cell(native, got):
@@ -59,14 +50,14 @@ def difference(native, got):
 
 def scenario_row(program, scenario, columns):
     """The cells of one scenario and what is wrong with it."""
-    native = run(program, scenario)
+    native = child.run([program, scenario], LIMIT)
     cells, wrong = {}, []
     if native[0] != 0 or "WRONG" in native[1]:
         wrong.append(f"native: {native[1].strip()} exit={native[0]}")
     for name, (preload, lock) in columns.items():
         if "+" in name and scenario not in STACKED:
             continue
-        got = run(program, scenario, preload, lock)
+        got = child.run([program, scenario], LIMIT, preload, lock)
         cells[name] = cell(native, got)
         if cells[name] == "+":
             continue
@@ -95,9 +86,10 @@ def main():
     parser.add_argument("program", nargs="+")
     parser.add_argument("--stack", action="append", default=[], metavar="NAME=LIBRARY")
     parser.add_argument("--only", default="")
+    parser.add_argument("--locks", default=",".join(LOCKS))
     args = parser.parse_args()
 
-    columns = {lock: (args.preload, lock) for lock in LOCKS}
+    columns = {lock: (args.preload, lock) for lock in args.locks.split(",")}
     for name, library in (s.split("=", 1) for s in args.stack):
         if os.path.exists(library):
             columns[f"{name}+"] = (f"{library}:{args.preload}", "park")

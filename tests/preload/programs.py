@@ -9,8 +9,10 @@ import concurrent.futures
 import os
 import re
 import shutil
-import subprocess
 import sys
+
+sys.dont_write_bytecode = True
+import child  # noqa: E402
 
 LOCKS = ["park", "tas", "ticket", "mcs", "nmcs", "nmcs4", "mcsflag", "qspin"]
 LIMIT = float(os.environ.get("HOTLOCK_PROGRAM_LIMIT", 60))  # seconds; a longer run is a hang
@@ -55,33 +57,17 @@ PROGRAMS = [
 ]
 
 
-def run(command, preload="", lock=""):
-    env = {k: v for k, v in os.environ.items() if k not in ("LD_PRELOAD", "HOTLOCK")}
-    if preload:
-        env.update(LD_PRELOAD=preload, HOTLOCK=f"lock={lock}")
-    with subprocess.Popen(["sh", "-c", command], env=env, stdin=subprocess.DEVNULL, text=True,
-                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                          start_new_session=True) as child:
-        try:
-            out = child.communicate(timeout=LIMIT)[0]
-        except subprocess.TimeoutExpired:
-            os.killpg(child.pid, 9)  # a session of our own: the shell and its pipeline
-            child.communicate()
-            return "hang", ""
-        return child.returncode, out
-
-
 def judge(program, preload):
     """The cells of one program and what is wrong with it; None: not installed."""
     _, _, command, same = program
     if not all(shutil.which(part.split()[0]) for part in command.split(" | ")):
         return None
-    code, out = run(command)
+    code, out = child.run(command, LIMIT)
     want, cells, wrong = (code, same(out)), [], []
     if code != 0:
         wrong.append(f"native: exit={code} {out.strip()[-200:]}")
     for lock in LOCKS:
-        code, out = run(command, preload, lock)
+        code, out = child.run(command, LIMIT, preload, lock)
         got = (code, same(out))
         cells.append("+" if got == want else "H" if code == "hang" else "F")
         if got != want:
