@@ -4,6 +4,7 @@
 // Each function below stands before libc's in the search order: it looks whether its thread is
 // inside a section, and goes on to libc's. Calls that libc makes itself (printf's write) do not
 // come by.
+#undef _FILE_OFFSET_BITS  // it renames pread() to pread64(), and both are defined here
 #include "debug.h"
 
 #include <dlfcn.h>
@@ -101,10 +102,13 @@ BLOCKING(int, pthread_cond_clockwait,
 // What _FORTIFY_SOURCE makes of some of them; libc declares these nowhere.
 ssize_t __read_chk(int fd, void *p, size_t n, size_t room);
 ssize_t __pread_chk(int fd, void *p, size_t n, off_t at, size_t room);
+ssize_t __pread64_chk(int fd, void *p, size_t n, off64_t at, size_t room);
 ssize_t __recv_chk(int fd, void *p, size_t n, size_t room, int flags);
 int __poll_chk(struct pollfd *p, nfds_t n, int ms, size_t room);
 BLOCKING(ssize_t, __read_chk, (int fd, void *p, size_t n, size_t room), (fd, p, n, room))
 BLOCKING(ssize_t, __pread_chk, (int fd, void *p, size_t n, off_t at, size_t room),
+         (fd, p, n, at, room))
+BLOCKING(ssize_t, __pread64_chk, (int fd, void *p, size_t n, off64_t at, size_t room),
          (fd, p, n, at, room))
 BLOCKING(ssize_t, __recv_chk, (int fd, void *p, size_t n, size_t room, int flags),
          (fd, p, n, room, flags))
