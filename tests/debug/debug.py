@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""debug.py SECTIONS EXCEPTIONS: each broken rule is reported once, in the right words, and a program
-that breaks none hears nothing. TAP on stdout."""
+"""debug.py SECTIONS EXCEPTIONS: each broken rule is reported once, in the right words, and a
+program that breaks none hears nothing. TAP on stdout."""
 import os
 import re
 import subprocess
@@ -19,16 +19,16 @@ def at(function, program="sections"):
     return rf"{function}\+0x[0-9a-f]+ \({program}\)"
 
 
-# The line that a case must print, after "hotlock: "; {fn} stands for its section.
+# The lines that a case must print, after "hotlock: ".
 REPORTS = {
-    "unlock-mutex": [rf"unlock-outside: section unlocks_mutex \(sections\) calls pthread_mutex_unlock"
-                     rf"\(\) at .+: it has not taken lock {P} itself"],
+    "unlock-mutex": [r"unlock-outside: section unlocks_mutex \(sections\) calls "
+                     rf"pthread_mutex_unlock\(\) at .+: it has not taken lock {P} itself"],
     "unlock-tas": [rf"unlock-outside: section unlocks_tas \(sections\) calls hl_tas_unlock\(\) at "
                    rf"{at('unlocks_tas')}: it has not taken lock {P} itself"],
     "lock-kept": [rf"lock-kept: section keeps_tas \(sections\) returns holding lock {P}, on "
                   "whichever thread ran it"],
-    "self-timed": [rf"self-deadlock: section tries_again \(sections\) calls hl_ali_lock_until\(\) at "
-                   rf"{at('tries_again')} on lock {P}, whose section it is: it waits for itself"],
+    "self-timed": [r"self-deadlock: section tries_again \(sections\) calls hl_ali_lock_until\(\) "
+                   rf"at {at('tries_again')} on lock {P}, whose section it is: it waits for itself"],
     "order-asked-first": [rf"lock-order: section takes_mutex \(sections\) calls pthread_mutex_lock"
                           rf"\(\) at {at('takes_mutex')} for lock {P}, and threads hold that when "
                           rf"they ask for {P}"],
@@ -37,8 +37,8 @@ REPORTS = {
     "block-condition": [rf"blocking-call: section waits_for_condition \(sections\) calls "
                         rf"pthread_cond_timedwait\(\) at {at('waits_for_condition')}: all who "
                         "wait, wait longer"],
-    "block-mutex": [rf"blocking-call: section takes_mutex \(sections\) calls pthread_mutex_lock\(\) "
-                    rf"at {at('takes_mutex')}: all who wait, wait longer"],
+    "block-mutex": [r"blocking-call: section takes_mutex \(sections\) calls "
+                    rf"pthread_mutex_lock\(\) at {at('takes_mutex')}: all who wait, wait longer"],
     "tls": [r"thread-local: section counts_in_tls \(sections\) writes the thread-local tls_counter "
             r"\(sections, offset \d+\)",
             r"thread-local: section counts_twice \(sections\) writes the thread-local tls_other "
@@ -51,8 +51,8 @@ REPORTS = {
 OWN_ONLY = {  # these are always run by the thread that asked
     "order-taken-first": [rf"lock-order: hl_ali_run\(\) at .+ asks for lock "
                           rf"{P} holding {P}, which sections of {P} take"],
-    "block-write": [rf"blocking-call: section writes \(sections\) calls write\(\) at {at('writes')}: "
-                    "all who wait, wait longer"],
+    "block-write": [r"blocking-call: section writes \(sections\) calls write\(\) at "
+                    rf"{at('writes')}: all who wait, wait longer"],
     "tls-nested": [r"thread-local: section counts_in_tls \(sections\) writes the thread-local "
                    r"tls_counter \(sections, offset \d+\)"],
     "leave-jump": [r"left-section: section jumps_out \(sections\) is left by longjmp\(\): its lock "

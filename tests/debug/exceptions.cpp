@@ -32,8 +32,10 @@ void through_class() {
     } catch (const std::runtime_error &) {
         caught++;
     }
-    hl_ali_run(&plain, [](void *arg) { int one = 1, two = 2; *static_cast<int *>(arg) += one * two; },
-               &caught);
+    hl_ali_run(&plain, [](void *arg) {
+        int one = 1, two = 2;
+        *static_cast<int *>(arg) += one * two;
+    }, &caught);
     std::lock_guard<hotlock::ali> held(lock);
     if (caught != 3) std::abort();
 }
