@@ -28,7 +28,8 @@ REPORTS = {
     "lock-kept": [rf"lock-kept: section keeps_tas \(sections\) returns holding lock {P}, on "
                   "whichever thread ran it"],
     "self-timed": [r"self-deadlock: section tries_again \(sections\) calls hl_ali_lock_until\(\) "
-                   rf"at {at('tries_again')} on lock {P}, whose section it is: it waits for itself"],
+                   rf"at {at('tries_again')} on lock {P}, whose section it is: it waits for "
+                   "itself"],
     "order-asked-first": [rf"lock-order: section takes_mutex \(sections\) calls pthread_mutex_lock"
                           rf"\(\) at {at('takes_mutex')} for lock {P}, and threads hold that when "
                           rf"they ask for {P}"],
