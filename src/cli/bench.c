@@ -186,12 +186,6 @@ static void plan_pair(bench_t *b, const options_t *o)
 
 /* ---- the plot ---- */
 
-static bool is_ours(const bench_lock_t *lock)
-{
-    return strncmp(lock->lock, "pthread_", 8) != 0 && strncmp(lock->lock, "ck_", 3) != 0 &&
-           lock->sections;
-}
-
 static bool draw(const bench_t *b, const char *file)
 {
     plot_series_t *series = cli_alloc(b->lock_count * sizeof *series);
@@ -204,7 +198,7 @@ static bool draw(const bench_t *b, const char *file)
             mine[t] = (plot_point_t){(double)c->threads, e.mid / 1e6, e.lo / 1e6, e.hi / 1e6};
         }
         series[i] = (plot_series_t){b->locks[i].lock, mine, b->thread_count,
-                                    !is_ours(&b->locks[i])};
+                                    bench_is_peer(&b->locks[i])};
     }
     char *title = cli_printf("%s%s", b->workload, b->partial ? " (partial)" : "");
     bool good = plot_svg(&(plot_t){title, "threads", "million per second", series, b->lock_count},

@@ -76,6 +76,8 @@ typedef struct {
 void bench_find(bench_t *b);
 /* Those of LIST ("all", "ours", "peers", names) as b->locks. */
 void bench_choose(bench_t *b, const char *list);
+/* Not ours: libc's, Concurrency Kit's, or one that only runs functions. */
+bool bench_is_peer(const bench_lock_t *lock);
 /* Every cell, round after round. */
 void bench_run(bench_t *b);
 bench_cell_t *bench_cell(const bench_t *b, size_t thread, size_t lock);
@@ -105,6 +107,8 @@ bool bench_write(const void *what, bench_print_t print, const output_t *output);
 
 /* What every JSON result of bench begins with; new reference. */
 json_t *bench_json_head(const bench_t *b, const char *kind);
+/* null if it is not finite; new reference. */
+json_t *bench_json_number(double value);
 /* "2 rounds of 0.5 s, interleaved; ..." as one line. */
 void bench_conditions(const bench_t *b, FILE *out);
 

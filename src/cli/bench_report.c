@@ -52,7 +52,7 @@ enum { WAIT_COLUMNS = sizeof wait_columns / sizeof *wait_columns };
 static const figure_t wait_figures[] = {FIGURE_P50, FIGURE_P99, FIGURE_P999, FIGURE_WORST,
                                         FIGURE_GAP, FIGURE_CPU, FIGURE_FUTEX, FIGURE_SWITCHES};
 
-static json_t *number(double value)
+json_t *bench_json_number(double value)
 {
     return isfinite(value) ? json_real(value) : json_null();
 }
@@ -245,7 +245,7 @@ json_t *bench_json_head(const bench_t *b, const char *kind)
                      "hotlock-bench/1", "kind", kind, "workload", b->workload, "options",
                      options, "rounds", (json_int_t)b->rounds, "seconds", b->seconds, "partial",
                      b->partial, "processors", get_nprocs(), "machine", host.machine, "kernel",
-                     host.release, "foreign_share", number(foreign_share(&b->foreign)));
+                     host.release, "foreign_share", bench_json_number(foreign_share(&b->foreign)));
 }
 
 /* Every round of a cell, so that others can do their own statistics. */
@@ -253,7 +253,7 @@ static json_t *samples(const bench_cell_t *c)
 {
     json_t *list = json_array();
     for (size_t i = 0; i < c->rounds; i++)
-        json_array_append_new(list, number(c->figure[FIGURE_OPS][i]));
+        json_array_append_new(list, bench_json_number(c->figure[FIGURE_OPS][i]));
     return list;
 }
 

@@ -174,7 +174,7 @@ void bench_find(bench_t *b)
 }
 
 /* Ours have the names of our headers; peers begin with the name of their library. */
-static bool is_peer(const bench_lock_t *lock)
+bool bench_is_peer(const bench_lock_t *lock)
 {
     return strncmp(lock->lock, "pthread_", 8) == 0 || strncmp(lock->lock, "ck_", 3) == 0 ||
            !lock->sections;
@@ -187,9 +187,9 @@ static bool in_group(const bench_t *b, const bench_lock_t *lock, const char *gro
     for (size_t i = 0; i < b->option_count; i++)
         fits = fits || strstr(b->options[i], "fam");
     if (strcmp(group, "ours") == 0)
-        return !is_peer(lock);
+        return !bench_is_peer(lock);
     if (strcmp(group, "peers") == 0)
-        return is_peer(lock) && fits;
+        return bench_is_peer(lock) && fits;
     return strcmp(group, "all") == 0 && fits;
 }
 

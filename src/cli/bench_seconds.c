@@ -61,11 +61,6 @@ static stats_estimate_t ratio_of(const bench_t *b)
     return e;
 }
 
-static json_t *number(double value)
-{
-    return isfinite(value) ? json_real(value) : json_null();
-}
-
 static void print_json(const bench_t *b, FILE *out)
 {
     stats_estimate_t ratio = ratio_of(b);
@@ -78,9 +73,9 @@ static void print_json(const bench_t *b, FILE *out)
                                       total(c, pairs(b)), "fault", c->fault));
     }
     json_object_set_new(head, "threads", json_integer(b->threads[0]));
-    json_object_set_new(head, "ratio", number(ratio.mid));
-    json_object_set_new(head, "ratio_of_medians_lo", number(ratio.lo));
-    json_object_set_new(head, "ratio_of_medians_hi", number(ratio.hi));
+    json_object_set_new(head, "ratio", bench_json_number(ratio.mid));
+    json_object_set_new(head, "ratio_of_medians_lo", bench_json_number(ratio.lo));
+    json_object_set_new(head, "ratio_of_medians_hi", bench_json_number(ratio.hi));
     json_object_set_new(head, "per_second", table_rows(t));
     output_json(head, out);
     table_free(t);

@@ -15,7 +15,7 @@
 
 /* Colours that differ in hue and lightness, also for most colour-blind readers (after P. Tol). */
 static const char *const colours[] = {"#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee",
-                                      "#aa3377", "#000000", "#ee8866", "#117733", "#882255"};
+                                      "#aa3377", "#000000", "#ee8866", "#8c510a", "#5e3c99"};
 enum { COLOURS = sizeof colours / sizeof *colours, SECONDS_MOST = 30 };
 
 static char *find_gnuplot(void)
@@ -85,12 +85,18 @@ static void write_curve(FILE *f, const plot_series_t *s, size_t number, size_t c
     quoted(f, s->name);
 }
 
-static void write_ticks(FILE *f, const plot_t *p)
+/* All series have the same x; the axis ends a little beyond them. */
+static void write_x_axis(FILE *f, const plot_t *p)
 {
+    double least = INFINITY, most = 0;
     fputs("set xtics (", f);
-    for (size_t j = 0; p->count && j < p->series[0].count; j++)
-        fprintf(f, "%s%.9g", j ? ", " : "", p->series[0].points[j].x);
-    fputs(")\n", f);
+    for (size_t j = 0; p->count && j < p->series[0].count; j++) {
+        double x = p->series[0].points[j].x;
+        fprintf(f, "%s%.9g", j ? ", " : "", x);
+        least = fmin(least, x);
+        most = fmax(most, x);
+    }
+    fprintf(f, ")\nset xrange [%.9g:%.9g]\n", least / 1.1, most * 1.1);
 }
 
 static void write_script(FILE *f, const plot_t *p)
@@ -99,7 +105,7 @@ static void write_script(FILE *f, const plot_t *p)
     fputs("set terminal svg size 900,560 enhanced background '#ffffff' font 'sans-serif,13'\n"
           "set key outside right top noenhanced samplen 2.5 spacing 1.1\n"
           "set grid lc rgb '#dddddd' lt 1 lw 0.5\nset border 3\nset tics nomirror\n"
-          "set logscale xy\nset format y '%g'\nset offsets graph 0.04, graph 0.04, 0, 0\n", f);
+          "set logscale xy\nset format y '%g'\n", f);
     fputs("set title ", f);
     quoted(f, p->title);
     fputs(" noenhanced\nset xlabel ", f);
@@ -107,7 +113,7 @@ static void write_script(FILE *f, const plot_t *p)
     fputs("\nset ylabel ", f);
     quoted(f, p->y_title);
     fputc('\n', f);
-    write_ticks(f, p);
+    write_x_axis(f, p);
     write_data(f, p);
     for (size_t i = 0; i < p->count; i++) {
         const plot_series_t *s = &p->series[i];

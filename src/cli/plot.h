@@ -19,7 +19,7 @@ typedef struct {
 
 typedef struct {
     const char *title, *x_title, *y_title;
-    const plot_series_t *series;
+    const plot_series_t *series; /* all with the same x */
     size_t count;
 } plot_t;
 
