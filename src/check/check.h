@@ -57,6 +57,7 @@ typedef struct {
     uintptr_t low;            // the program's own stack pointer, at the last hook
     spin_t spin[SPIN_RING];   // loads since its last side effect
     int spins;
+    int effects;              // its last side effect in the graph: no wait is over before
     int plain_loc;            // a plain write to this atomic location is under way; -1: none
     uint32_t plain_pc;
     call_t call[MAX_CALLS];

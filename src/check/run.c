@@ -147,7 +147,7 @@ static uint64_t stack_hash(uintptr_t sp, const char *base) {
 static bool waits(uintptr_t a, vm_site_t at) {
     vcpu_t *v = &cpu[current];
     bool newest = v->pos >= g->len[current];
-    if (v->pos + 4 * SPIN_RING < g->len[current]) return false;  // too far back to matter
+    if (v->pos < v->effects) return false;  // a side effect will follow in any case
     spin_t s = {at.pc, a, at.sp, stack_hash(at.sp, v->fiber.base), (uint16_t)v->pos};
     for (int i = 0; newest && i < v->spins; i++) {
         const spin_t *o = &v->spin[i];
@@ -203,26 +203,32 @@ static void add_write(const event_t *like, uint64_t block, int order, bool rmw) 
     if (!explore_write(w)) run_stop(RUN_STOPPED);
 }
 
-// The read half; `like` says what kind. Returns the event.
-static event_t *add_read(uintptr_t a, event_t like, vm_site_t at) {
+// What a read, or the reading half of something, is to be.
+typedef struct {
+    uint64_t arg, expected;
+    uint8_t op, size, order, success, failure, hidden;
+} request_t;
+
+// The read half. Returns the event.
+static event_t *add_read(uintptr_t a, const request_t *q, vm_site_t at) {
     vcpu_t *v = &cpu[current];
     if (v->plain_loc >= 0) run_flush();
-    if (!like.hidden && waits(a, at)) park();
-    if (options.loops && !like.hidden) count_visit(at);
+    if (!q->hidden && waits(a, at)) park();
+    if (options.loops && !q->hidden) count_visit(at);
     event_t *e = arrive(at);
-    int loc = shadow_location(a, like.size);
+    int loc = shadow_location(a, q->size);
     if (e) {
-        expect(e->type == EV_READ && e->loc == loc && e->op == like.op, "a read", at);
+        expect(e->type == EV_READ && e->loc == loc && e->op == q->op, "a read", at);
     } else {
-        id_t_ r = new_event(EV_READ, like.order, (uint32_t)at.pc);
+        id_t_ r = new_event(EV_READ, q->order, (uint32_t)at.pc);
         e = ev(r);
-        shape(e, loc, a, like.size);
-        e->op = like.op;
-        e->arg = like.arg;
-        e->expected = like.expected;
-        e->success = like.success;
-        e->failure = like.failure;
-        e->hidden = like.hidden;
+        shape(e, loc, a, q->size);
+        e->op = q->op;
+        e->arg = q->arg;
+        e->expected = q->expected;
+        e->success = q->success;
+        e->failure = q->failure;
+        e->hidden = q->hidden;
         explore_read(r);
     }
     e->value = read_block(e);
@@ -283,8 +289,8 @@ uint64_t engine_load(uintptr_t a, unsigned size, int order, vm_site_t at) {
         return x;
     }
     order = order_here(VM_LOAD, order, 0, at);
-    event_t like = {.op = VM_LOAD, .size = (uint8_t)size, .order = (uint8_t)order};
-    event_t *e = add_read(a, like, at);
+    request_t q = {.op = VM_LOAD, .size = (uint8_t)size, .order = (uint8_t)order};
+    event_t *e = add_read(a, &q, at);
     return block_get(e, e->value);
 }
 
@@ -293,18 +299,17 @@ uint64_t engine_rmw(uintptr_t a, unsigned size, vm_op_t op, uint64_t value, uint
     int asked = order;
     order = order_here(op, order, failure, at);
     if (order != asked) failure = failure_here(failure, order);
-    event_t like = {.op = (uint8_t)op, .size = (uint8_t)size, .order = (uint8_t)order,
-                    .success = (uint8_t)order, .failure = (uint8_t)failure, .arg = value,
-                    .expected = expected};
     if (current < 0) {
-        like.mask = (uint8_t)((1u << size) - 1);
+        event_t like = {.op = (uint8_t)op, .size = (uint8_t)size, .arg = value, .expected = expected};
         uint64_t block = 0, old;
         memcpy(&block, (void *)a, size);
         old = block;
         if (rmw_result(&like, &block)) memcpy((void *)a, &block, size);
         return old;
     }
-    event_t *r = add_read(a, like, at);
+    request_t q = {value, expected, (uint8_t)op, (uint8_t)size, (uint8_t)order, (uint8_t)order,
+                   (uint8_t)failure, 0};
+    event_t *r = add_read(a, &q, at);
     uint64_t block = r->value, old = block_get(r, block);
     if (rmw_result(r, &block)) add_write_half(r, block, at);
     return old;
@@ -319,9 +324,9 @@ void engine_store(uintptr_t a, unsigned size, uint64_t value, int order, vm_site
     if (cpu[current].plain_loc >= 0) run_flush();
     int loc = shadow_location(a, size);
     if (locations[loc].size != size) {  // a narrow store: see graph.h
-        event_t like = {.op = VM_XCHG, .size = (uint8_t)size, .arg = value, .hidden = 1,
-                        .success = (uint8_t)order};
-        event_t *r = add_read(a, like, at);
+        request_t q = {.op = VM_XCHG, .size = (uint8_t)size, .arg = value, .hidden = 1,
+                       .success = (uint8_t)order};
+        event_t *r = add_read(a, &q, at);
         uint64_t block = r->value;
         rmw_result(r, &block);
         add_write_half(r, block, at);
@@ -590,6 +595,16 @@ void run_init(int argc, char **argv) {
     memcpy(saved_bss, __start_hl_bss, bss_bytes());
 }
 
+// How many of thread t's events it takes to see its last side effect in the graph.
+static int effects(int t) {
+    for (int i = g->len[t]; i-- > 0;) {
+        const event_t *e = &g->e[t][i];
+        bool silent = e->type != EV_WRITE || (e->rmw && e->value == e[-1].value);
+        if (!silent) return i;
+    }
+    return 0;
+}
+
 static void reset(void) {
     run_number++;
     beyond = false;
@@ -598,6 +613,7 @@ static void reset(void) {
     memcpy(__start_hl_bss, saved_bss, bss_bytes());
     for (int t = 0; t < MAX_THREADS; t++) {
         vcpu_t *v = &cpu[t];
+        v->effects = effects(t);
         if (run_number > 1 && !v->started) continue;
         fiber_reset(&v->fiber, thread_main);
         v->pos = v->spins = v->calls = v->foreigns = v->expired = v->spurious = v->slept = v->visits = 0;
