@@ -205,8 +205,8 @@ static void kill_children(void)
     closedir(proc);
 }
 
-/* Asks the command to end, and after the grace makes it. */
-static void end_command(keeper_t *k, const sigset_t *child_ended)
+/* Asks the command to end and gives it the grace to do so. */
+static void ask_command(keeper_t *k, const sigset_t *child_ended)
 {
     double until = now() + GRACE;
     kill(-k->command, SIGTERM);
@@ -217,8 +217,6 @@ static void end_command(keeper_t *k, const sigset_t *child_ended)
         while (reap(k, WNOHANG))
             ;
     }
-    if (k->running)
-        kill(-k->command, SIGKILL);
 }
 
 static void end_everything(keeper_t *k)
@@ -227,7 +225,7 @@ static void end_everything(keeper_t *k)
     sigemptyset(&child_ended);
     sigaddset(&child_ended, SIGCHLD);
     if (k->running)
-        end_command(k, &child_ended);
+        ask_command(k, &child_ended);
     while (waitid(P_ALL, 0, NULL, WEXITED | WNOHANG | WNOWAIT) == 0) {
         kill_children();
         reap(k, 0);

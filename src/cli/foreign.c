@@ -45,8 +45,8 @@ void foreign_end(foreign_t *f, double own)
     f->foreign += busy_now() - f->busy_at_begin - own;
 }
 
-/* Clock ticks are coarse: a small negative sum means nobody else ran. */
+/* Clock ticks are coarse: sums over short runs may stray a little below 0 or above 1. */
 double foreign_share(const foreign_t *f)
 {
-    return f->capacity > 0 ? fmax(0, f->foreign / f->capacity) : NAN;
+    return f->capacity > 0 ? fmin(1, fmax(0, f->foreign / f->capacity)) : NAN;
 }

@@ -343,6 +343,8 @@ try --locks tas --runs 1 -- ./subject at tas flood
 is 'too much output' 1 'tas +0 +- .*too much output 1 of 1'
 wrong 'no metric' 'no metric 5 of 5' --metric 'value: ([0-9]+) u' --higher-better -- \
     ./subject value libc=1 tas=x
+try --locks tas,park -- ./subject at tas crash
+is 'locks that are not ranked come last' 0 'libc .* park .* tas +0 '
 try --locks park,tas -- ./subject at tas say x
 is 'other output is fine unless asked' 0 'tas +5 +[0-9]'
 try --locks park,tas -- ./subject at libc exit 3
@@ -365,9 +367,12 @@ with_fifo() {
         echo "$pid"
         [ -z "$2" ] || kill -"$2" "$1"
         cat >/dev/null
-    } <fifo' reader $! "$signal") || kill $!
+    } <fifo' reader $! "$signal")
+    end=$?
+    [ $end = 0 ] || kill $!
     wait $!
     code=$?
+    [ $end = 0 ] || code=stuck
 }
 once="try --preload $nothing --warmup 0 --runs 1"
 with_fifo "" "$hotlock" $once --locks tas --limit 0.2 -- ./subject at tas hang fifo
@@ -379,12 +384,14 @@ is 'left-over processes end with the run' 1 'tas +1 +[0-9]'
 with_fifo INT "$hotlock" $once --locks tas,park -- ./subject at tas hang fifo
 is 'Ctrl-C gives the partial table' 130 '^.*PARTIAL, interrupted .* libc +1 +[0-9].*partial verdict: no'
 with_fifo TERM "$hotlock" $once --locks tas,park --json -- ./subject at tas hang fifo
-holds 'SIGTERM gives partial JSON' json out 'd["partial"] and len(d["sections"][0]["locks"]) == 3'
+holds 'SIGTERM' test "$code" = 130
+holds 'gives partial JSON' json out 'd["partial"] and len(d["sections"][0]["locks"]) == 3'
 with_fifo INT "$hotlock" $once --vary n=1,2 --locks tas --csv -- ./subject at tas hang fifo {n}
 holds 'a section that was not begun is not printed' test "$(lines out)" = 3
 echo precious >kept
-with_fifo KILL "$hotlock" $once --locks tas -o kept -- ./subject at tas hang fifo
-holds 'even SIGKILL leaves no process and no half file' grep -qx precious kept
+with_fifo KILL "$hotlock" $once --limit 1000 --locks tas -o kept -- ./subject at tas hang fifo
+holds 'even SIGKILL leaves no process' test "$code" = 137
+holds 'nor a half file' grep -qx precious kept
 holds 'nor a temporary one' sh -c '! ls -A | grep -q "^\.hotlock-"'
 
 # ---- try: input, output, formats ----
