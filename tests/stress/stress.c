@@ -122,7 +122,7 @@ static void *mix(void *arg) {
 }
 
 static void settle(shared_t *s, long sections, const char *scenario) {
-    test_node_t n = {0};
+    test_node_t n;
     if (s->first != sections || s->second != sections)
         fail("%s: %ld sections, but counted %ld and %ld", scenario, sections, s->first, s->second);
     if (lock_->is_locked(&s->cell)) fail("%s: locked with nobody left", scenario);
@@ -282,7 +282,7 @@ static shared_t in_handlers;
 static HL_ATOMIC(bool) quiet;
 
 static void on_signal(int number) {
-    test_node_t n = {0};
+    test_node_t n;
     (void)number;
     lock_->lock(&in_handlers.cell, &n);
     in_handlers.first++;

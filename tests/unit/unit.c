@@ -38,7 +38,7 @@ typedef struct {
 
 static void *try_once(void *arg) {
     other_t *o = (other_t *)arg;
-    test_node_t n = {0};
+    test_node_t n;
     o->got = o->t->trylock(o->c, &n);
     if (o->got) o->t->unlock(o->c, &n);
     return NULL;
@@ -46,7 +46,7 @@ static void *try_once(void *arg) {
 
 static void *lock_once(void *arg) {
     other_t *o = (other_t *)arg;
-    test_node_t n = {0};
+    test_node_t n;
     hl_store_rel(&o->tid, (pid_t)syscall(SYS_gettid));
     if (o->deadline_ns == HL_NO_DEADLINE) {
         o->t->lock(o->c, &n);
@@ -98,7 +98,7 @@ static void zero_is_unlocked(void **state) {
 
 static void lock_and_unlock(void **state) {
     test_cell_t c;
-    test_node_t n = {0};
+    test_node_t n;
     test_init(ROW, &c);
     for (int i = 0; i < 3; i++) {
         ROW->lock(&c, &n);
@@ -110,7 +110,7 @@ static void lock_and_unlock(void **state) {
 
 static void many_rounds(void **state) {  // past the width of every counter in a lock
     test_cell_t c;
-    test_node_t n = {0};
+    test_node_t n;
     test_init(ROW, &c);
     for (int i = 0; i < 70000; i++) {
         ROW->lock(&c, &n);
@@ -123,7 +123,7 @@ static void many_rounds(void **state) {  // past the width of every counter in a
 
 static void trylock_takes_a_free_lock(void **state) {
     test_cell_t c;
-    test_node_t n = {0};
+    test_node_t n;
     test_init(ROW, &c);
     assert_true(ROW->trylock(&c, &n));
     assert_true(ROW->is_locked(&c));
@@ -134,7 +134,7 @@ static void trylock_takes_a_free_lock(void **state) {
 
 static void trylock_refuses_a_held_lock(void **state) {
     test_cell_t c;
-    test_node_t n = {0}, mine = {0};
+    test_node_t n, mine;
     test_init(ROW, &c);
     ROW->lock(&c, &n);
     assert_false(ROW->trylock(&c, &mine));
@@ -146,7 +146,7 @@ static void trylock_refuses_a_held_lock(void **state) {
 
 static void past_deadline_is_a_trylock(void **state) {
     test_cell_t c;
-    test_node_t n = {0};
+    test_node_t n;
     test_init(ROW, &c);
     assert_true(ROW->lock_until(&c, &n, 0));
     assert_false(elsewhere(lock_once, ROW, &c, 0));
@@ -159,7 +159,7 @@ static void past_deadline_is_a_trylock(void **state) {
 
 static void waits_until_its_deadline(void **state) {
     test_cell_t c;
-    test_node_t n = {0};
+    test_node_t n;
     test_init(ROW, &c);
     ROW->lock(&c, &n);
     uint64_t deadline = hl_now_ns() + 5 * MS;
@@ -171,7 +171,7 @@ static void waits_until_its_deadline(void **state) {
 
 static void gets_it_before_its_deadline(void **state) {
     test_cell_t c;
-    test_node_t n = {0};
+    test_node_t n;
     other_t o = {ROW, &c, hl_now_ns() + UINT64_C(1000000) * MS, false, {0}};
     test_init(ROW, &c);
     ROW->lock(&c, &n);
@@ -187,7 +187,7 @@ static void gets_it_before_its_deadline(void **state) {
 static void abandoned_waits_leave_nothing(void **state) {
     enum { WAITERS = 5, STAYS = 2 };
     test_cell_t c;
-    test_node_t n = {0};
+    test_node_t n;
     test_init(ROW, &c);
     for (int round = 0; round < 8; round++) {
         other_t o[WAITERS];
@@ -216,7 +216,7 @@ static void waiters_all_get_it(void **state) {
     static const hl_wait_policy_t policies[] = {HL_WAIT_DEFAULT, HL_WAIT_SPIN, HL_WAIT_YIELD,
                                                 HL_WAIT_PARK};
     test_cell_t c;
-    test_node_t n = {0};
+    test_node_t n;
     test_init(ROW, &c);
     for (size_t p = 0; p < sizeof policies / sizeof *policies; p++) {
         other_t o[WAITERS];
@@ -243,7 +243,7 @@ static void waiters_all_get_it(void **state) {
 static void works_without_a_free_node(void **state) {
     static bool ours[HL_POOL_NODES];
     test_cell_t c;
-    test_node_t n = {0};
+    test_node_t n;
     other_t o = {ROW, &c, HL_NO_DEADLINE, false, {0}};
     if (ROW->kind == HL_MCS) return;  // even its holder needs one
     test_init(ROW, &c);
@@ -272,7 +272,7 @@ static void gives_every_node_back(void **state) {
 
 static void keeps_errno(void **state) {
     test_cell_t c;
-    test_node_t n = {0}, late = {0};
+    test_node_t n, late;
     test_init(ROW, &c);
     errno = EXDEV;
     ROW->lock(&c, &n);
@@ -287,7 +287,7 @@ static void keeps_errno(void **state) {
 
 static void keeps_errno_when_it_wakes(void **state) {
     test_cell_t c;
-    test_node_t n = {0};
+    test_node_t n;
     other_t o = {ROW, &c, HL_NO_DEADLINE, false, {0}};
     test_init(ROW, &c);
     ROW->lock(&c, &n);
@@ -301,7 +301,7 @@ static void keeps_errno_when_it_wakes(void **state) {
 
 static void two_locks_are_two(void **state) {
     test_cell_t a, b;
-    test_node_t na = {0}, nb = {0};
+    test_node_t na, nb;
     test_init(ROW, &a);
     test_init(ROW, &b);
     ROW->lock(&a, &na);
