@@ -305,6 +305,13 @@ static void *wait_niced(void *arg) {
     pthread_mutex_unlock(&n->mutex);
     return NULL;
 }
+static void use_one_processor(void) {
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET(sched_getcpu(), &one);
+    sched_setaffinity(0, sizeof one, &one);
+}
+
 typedef struct {
     narrow_t *n;
     sem_t ready;
@@ -322,10 +329,7 @@ static void *signal_when_free(void *arg) {
 }
 
 static void narrow(int type) {
-    cpu_set_t one;
-    CPU_ZERO(&one);
-    CPU_SET(sched_getcpu(), &one);
-    sched_setaffinity(0, sizeof one, &one);
+    use_one_processor();
     for (int i = 0; i < 300; i++) {
         narrow_t n = {.cond = PTHREAD_COND_INITIALIZER};
         pthread_mutexattr_t a;
@@ -349,6 +353,39 @@ static void narrow(int type) {
 }
 SCENARIO(narrow_window) { narrow(PTHREAD_MUTEX_NORMAL); }
 SCENARIO(narrow_window_recursive) { narrow(PTHREAD_MUTEX_RECURSIVE); }
+
+// A signal that comes when the first waiter's time is up, but before it has run again: either
+// the first is woken (and passes it on), or the second.
+static struct timespec line_ends;
+static void *first_with_a_limit(void *arg) {
+    pair_t *p = arg;
+    setpriority(PRIO_PROCESS, (id_t)my_tid(), 19);
+    pthread_mutex_lock(&p->tokens.mutex);
+    line_ends = after_ms(CLOCK_MONOTONIC, 1);
+    p->waiting++;
+    if (pthread_cond_clockwait(&p->tokens.cond, &p->tokens.mutex, CLOCK_MONOTONIC, &line_ends) == 0)
+        pthread_cond_signal(&p->tokens.cond);
+    pthread_mutex_unlock(&p->tokens.mutex);
+    return NULL;
+}
+SCENARIO(signal_at_the_deadline) {
+    use_one_processor();
+    long taken = 0;
+    for (int i = 0; i < 300; i++) {
+        pair_t p = {{PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, 0, 0, false}, 0};
+        pthread_t first = start_waiter(&p, first_with_a_limit);
+        pthread_t second = start_waiter(&p, second_in_line);
+        struct timespec now;
+        do now = after_ms(CLOCK_MONOTONIC, 0);
+        while (now.tv_sec < line_ends.tv_sec ||
+               (now.tv_sec == line_ends.tv_sec && now.tv_nsec <= line_ends.tv_nsec));
+        give(&p.tokens, i % 2);
+        pthread_join(first, NULL);
+        pthread_join(second, NULL);
+        taken += p.tokens.taken;
+    }
+    say("taken=%ld", taken);
+}
 
 // ------------------------------------------------------------------------- broadcast, destruction
 typedef struct {

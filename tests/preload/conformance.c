@@ -174,6 +174,29 @@ SCENARIO(mutex_bad_type) {
     say_result("setpshared", pthread_mutexattr_setpshared(&a, 99));
 }
 
+static bool reached(clockid_t clock, struct timespec t) {
+    struct timespec now;
+    clock_gettime(clock, &now);
+    return now.tv_sec > t.tv_sec || (now.tv_sec == t.tv_sec && now.tv_nsec >= t.tv_nsec);
+}
+
+// A timed lock must not give up before its time, by its own clock.
+static int patient(void *m) {
+    int early = 0;
+    for (int i = 0; i < 10; i++) {
+        struct timespec wall = after_ms(CLOCK_REALTIME, 3), mono = after_ms(CLOCK_MONOTONIC, 6);
+        early += pthread_mutex_timedlock(m, &wall) != ETIMEDOUT || !reached(CLOCK_REALTIME, wall);
+        early += pthread_mutex_clocklock(m, CLOCK_MONOTONIC, &mono) != ETIMEDOUT ||
+                 !reached(CLOCK_MONOTONIC, mono);
+    }
+    return early;
+}
+SCENARIO(mutex_waits_its_time) {
+    pthread_mutex_t m = PTHREAD_MUTEX_INITIALIZER;
+    pthread_mutex_lock(&m);
+    say("early=%d", in_thread(patient, &m));
+}
+
 SCENARIO(recursion_overflow) {  // EAGAIN: the count is preset near its limit, as libc keeps it
     pthread_mutex_t m = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
     pthread_mutex_lock(&m);
@@ -244,12 +267,6 @@ static void bad_waits(pthread_cond_t *c, pthread_mutex_t *m) {
     say_result("cpu-clock", pthread_cond_clockwait(c, m, CLOCK_PROCESS_CPUTIME_ID, &past));
     say_result("still-held", in_thread(try_it, m));
     pthread_mutex_unlock(m);
-}
-
-static bool reached(clockid_t clock, struct timespec t) {
-    struct timespec now;
-    clock_gettime(clock, &now);
-    return now.tv_sec > t.tv_sec || (now.tv_sec == t.tv_sec && now.tv_nsec >= t.tv_nsec);
 }
 
 // A timed wait must not end before its time, by its own clock.

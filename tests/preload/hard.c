@@ -704,6 +704,26 @@ SCENARIO(cancel_in_section) {
     say_result("try", in_thread(try_it, &the_mutex));
 }
 
+// Locking is no cancellation point, however the lock waits.
+static void *lock_while_cancelled(void *arg) {
+    shared_t *s = arg;
+    pthread_cancel(pthread_self());
+    for (int i = 0; i < 300; i++) {
+        pthread_mutex_lock(&s->mutex);
+        long was = s->counter;
+        if (i % 4 == 0) sched_yield();
+        s->counter = was + 1;
+        pthread_mutex_unlock(&s->mutex);
+    }
+    pthread_testcancel();
+    return NULL;
+}
+SCENARIO(lock_is_no_cancellation_point) {
+    shared_t s = {.mutex = PTHREAD_MUTEX_INITIALIZER};
+    all_count(lock_while_cancelled, &s);
+    say("counted=%ld", s.counter);
+}
+
 SCENARIO(longjmp_out_of_section) {
     static jmp_buf back;
     volatile int rounds = 0;
