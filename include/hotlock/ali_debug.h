@@ -25,8 +25,10 @@ void hl_debug_call(void *l, void (*fn)(void *), void *arg, bool foreign);
 
 // This thread is about to call `op`, which may wait for the lock `l`.
 void hl_debug_wait(const volatile void *l, const char *op);
-// The same for an ali lock, whose owner may run sections while we wait.
+// The same for an ali lock: as its owner, this thread may run any section of it.
 void hl_debug_request(const volatile void *l, const char *op);
+// `op` does not wait for the ali lock `l`, but may run sections of it.
+void hl_debug_serve(const volatile void *l, const char *op);
 // The operation is over: the lock is held; it is held if `got`, which is returned; or it is not.
 void hl_debug_held(const volatile void *l);
 HL_MUST_USE bool hl_debug_got(const volatile void *l, bool got);

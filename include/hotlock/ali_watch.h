@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// ali_watch.h - the debug build of ali, second half: each lock operation that the program calls from
-// here on tells libhotlock-debug. See ali_debug.h; ali.h includes both.
+// ali_watch.h - the debug build of ali, second half: each lock operation that the program calls
+// from here on tells libhotlock-debug. See ali_debug.h; ali.h includes both.
 //
 // A macro inside its own expansion is not expanded again, so op(...) below is the function. The
 // lock is evaluated once. Locks are told apart by their address.
@@ -19,36 +19,42 @@
 #include "ticket.h"
 
 // The second argument and what follows it, as op() takes it: `, ## ` drops the comma of none.
-#define HL_WATCH_LOCK(before, op, l, ...)    \
-    (__extension__({                         \
-        __typeof__(l) hl_watched_ = (l);     \
-        before(hl_watched_, #op);            \
-        op(hl_watched_, ##__VA_ARGS__);      \
-        hl_debug_held(hl_watched_);          \
+#define HL_WATCH_LOCK(before, op, l, ...) \
+    (__extension__({                      \
+        __typeof__(l) hl_watched_ = (l);  \
+        before(hl_watched_, #op);         \
+        op(hl_watched_, ##__VA_ARGS__);   \
+        hl_debug_held(hl_watched_);       \
     }))
-#define HL_WATCH_UNTIL(before, op, l, ...)                              \
-    (__extension__({                                                    \
-        __typeof__(l) hl_watched_ = (l);                                \
-        before(hl_watched_, #op);                                       \
-        hl_debug_got(hl_watched_, op(hl_watched_, ##__VA_ARGS__));      \
+#define HL_WATCH_UNTIL(before, op, l, ...)                         \
+    (__extension__({                                               \
+        __typeof__(l) hl_watched_ = (l);                           \
+        before(hl_watched_, #op);                                  \
+        hl_debug_got(hl_watched_, op(hl_watched_, ##__VA_ARGS__)); \
     }))
-#define HL_WATCH_TRY(op, l, ...)                                        \
-    (__extension__({                                                    \
-        __typeof__(l) hl_watched_ = (l);                                \
-        hl_debug_got(hl_watched_, op(hl_watched_, ##__VA_ARGS__));      \
+#define HL_WATCH_TRY(op, l, ...)                                   \
+    (__extension__({                                               \
+        __typeof__(l) hl_watched_ = (l);                           \
+        hl_debug_got(hl_watched_, op(hl_watched_, ##__VA_ARGS__)); \
     }))
-#define HL_WATCH_UNLOCK(op, l, ...)          \
-    (__extension__({                         \
-        __typeof__(l) hl_watched_ = (l);     \
-        hl_debug_release(hl_watched_, #op);  \
-        op(hl_watched_, ##__VA_ARGS__);      \
+#define HL_WATCH_UNLOCK(op, l, ...)         \
+    (__extension__({                        \
+        __typeof__(l) hl_watched_ = (l);    \
+        hl_debug_release(hl_watched_, #op); \
+        op(hl_watched_, ##__VA_ARGS__);     \
     }))
-#define HL_WATCH_REQUEST(op, l, ...)         \
-    (__extension__({                         \
-        __typeof__(l) hl_watched_ = (l);     \
-        hl_debug_request(hl_watched_, #op);  \
-        op(hl_watched_, __VA_ARGS__);        \
-        hl_debug_served();                   \
+#define HL_WATCH_REQUEST(op, l, ...)        \
+    (__extension__({                        \
+        __typeof__(l) hl_watched_ = (l);    \
+        hl_debug_request(hl_watched_, #op); \
+        op(hl_watched_, __VA_ARGS__);       \
+        hl_debug_served();                  \
+    }))
+#define HL_WATCH_SERVE(op, l, ...)        \
+    (__extension__({                      \
+        __typeof__(l) hl_watched_ = (l);  \
+        hl_debug_serve(hl_watched_, #op); \
+        op(hl_watched_, __VA_ARGS__);     \
     }))
 
 #define hl_tas_lock(l)          HL_WATCH_LOCK(hl_debug_wait, hl_tas_lock, l)
@@ -94,10 +100,17 @@
 #define hl_ali_lock(l)          HL_WATCH_LOCK(hl_debug_request, hl_ali_lock, l)
 #define hl_ali_lock_until(l, t) HL_WATCH_UNTIL(hl_debug_request, hl_ali_lock_until, l, t)
 #define hl_ali_trylock(l)       HL_WATCH_TRY(hl_ali_trylock, l)
-#define hl_ali_unlock(l)        HL_WATCH_UNLOCK(hl_ali_unlock, l)
+#define hl_ali_unlock(l)                                \
+    (__extension__({                                    \
+        __typeof__(l) hl_watched_ = (l);                \
+        hl_debug_release(hl_watched_, "hl_ali_unlock"); \
+        hl_debug_serve(hl_watched_, "hl_ali_unlock");   \
+        hl_ali_unlock(hl_watched_);                     \
+    }))
 // A section may be a lambda with commas in it.
 #define hl_ali_run(l, ...)      HL_WATCH_REQUEST(hl_ali_run, l, __VA_ARGS__)
-#define hl_ali_submit(l, ...)   HL_WATCH_REQUEST(hl_ali_submit, l, __VA_ARGS__)
+#define hl_ali_submit(l, ...)   HL_WATCH_SERVE(hl_ali_submit, l, __VA_ARGS__)
+#define hl_ali_done(l, r)       HL_WATCH_SERVE(hl_ali_done, l, r)
 #define hl_ali_wait(l, r)       HL_WATCH_REQUEST(hl_ali_wait, l, r)
 
 #endif

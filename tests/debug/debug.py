@@ -32,7 +32,7 @@ REPORTS = {
                    "itself"],
     "order-asked-first": [rf"lock-order: section takes_mutex \(sections\) calls pthread_mutex_lock"
                           rf"\(\) at {at('takes_mutex')} for lock {P}, and threads hold that when "
-                          rf"they ask for {P}"],
+                          rf"they use {P}"],
     "block-sleep": [rf"blocking-call: section sleeps \(sections\) calls nanosleep\(\) at "
                     rf"{at('sleeps')}: all who wait, wait longer"],
     "block-condition": [rf"blocking-call: section waits_for_condition \(sections\) calls "
@@ -50,8 +50,10 @@ REPORTS = {
              "limit is 10000"],
 }
 OWN_ONLY = {  # these are always run by the thread that asked
-    "order-taken-first": [rf"lock-order: hl_ali_run\(\) at .+ asks for lock "
-                          rf"{P} holding {P}, which sections of {P} take"],
+    "order-taken-first": [rf"lock-order: hl_ali_run\(\) at .+ uses lock {P} while "
+                          rf"lock {P} is held, which its sections take"],
+    "order-left": [rf"lock-order: hl_ali_unlock\(\) at {at('order_left')} uses lock {P} while lock "
+                   rf"{P} is held, which its sections take"],
     "block-write": [r"blocking-call: section writes \(sections\) calls write\(\) at "
                     rf"{at('writes')}: all who wait, wait longer"],
     "tls-nested": [r"thread-local: section counts_in_tls \(sections\) writes the thread-local "

@@ -63,6 +63,14 @@ static void add_with_locks(void *arg) {
     hl_tas_unlock(&tas_);
 }
 
+// A section may submit to its own lock: that does not wait.
+typedef struct { hl_ali_req_t r; int *amount; } submission_t;
+static void submits(void *arg) {
+    submission_t *s = arg;
+    hl_ali_submit(&lock_, &s->r, add, s->amount);
+    if (hl_ali_done(&lock_, &s->r)) abort();
+}
+
 static void *mixed(void *arg) {
     for (int i = 0; i < 2000; i++) {
         hl_ali_req_t r = {0};
@@ -84,7 +92,9 @@ static void *mixed(void *arg) {
 static void clean(void) {
     int one = 1;
     pthread_t t[4];
-    run(add, &one);
+    submission_t s = {.amount = &one};
+    run(submits, &s);
+    hl_ali_wait(&lock_, &s.r);
     for (int i = 0; i < 4; i++)
         if (pthread_create(&t[i], NULL, mixed, &one)) abort();
     for (int i = 0; i < 4; i++) pthread_join(t[i], NULL);
@@ -131,6 +141,15 @@ static void asks_with_mutex(void) {
 }
 static void order_asked_first(void) { asks_with_mutex(); run(takes_mutex, NULL); }
 static void order_taken_first(void) { run(takes_mutex, NULL); asks_with_mutex(); }
+
+// Who leaves an ali lock runs waiting sections, with whatever it still holds.
+static void order_left(void) {
+    run(takes_mutex, NULL);
+    hl_ali_lock(&lock_);
+    pthread_mutex_lock(&mutex);
+    hl_ali_unlock(&lock_);
+    pthread_mutex_unlock(&mutex);
+}
 
 static void many_held(void) {
     static hl_tas_t many[40];
@@ -242,6 +261,7 @@ static const struct { const char *name; void (*run)(void); } cases[] = {
     {"self-timed", self_timed},
     {"order-asked-first", order_asked_first},
     {"order-taken-first", order_taken_first},
+    {"order-left", order_left},
     {"many-held", many_held},
     {"block-sleep", block_sleep},
     {"block-write", block_write},

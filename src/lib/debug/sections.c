@@ -2,8 +2,9 @@
 // sections.c - the rules for sections, and what each thread holds.
 //
 // Locks are told apart by their address. A lock-order pair (A, x) has two bits: x has been taken
-// inside a section of A; A has been asked for by a thread that held x. Both together are a
-// deadlock that waits for its moment: the owner of A waits for x, whose holder waits for A.
+// inside a section of A; a thread that held x has asked for A, or has left it and so perhaps run
+// waiting sections. Both together are a deadlock that waits for its moment: the owner of A waits
+// for x, whose holder waits for A or is that owner.
 #include "debug.h"
 
 #include <errno.h>
@@ -76,22 +77,21 @@ void dbg_wait(const volatile void *l, const char *op, const void *site) {
                        dbg_name(name, site, true), (const void *)l);
         else if (pair(s->lock, l, TAKEN_INSIDE))
             dbg_report("lock-order", inside, (uintptr_t)site,
-                       "calls %s() at %s for lock %p, and threads hold that when they ask for %p",
+                       "calls %s() at %s for lock %p, and threads hold that when they use %p",
                        op, dbg_name(name, site, true), (const void *)l, s->lock);
     }
     dbg_thread.waiting = true;
 }
 
-// Asks for an ali lock with other locks held.
-static void ask(const volatile void *ali, const char *op, const void *site) {
+// Asks for an ali lock, or leaves it, with other locks held.
+static void use(const volatile void *ali, const char *op, const void *site) {
     dbg_thread_t *t = &dbg_thread;
     char name[DBG_NAME];
     for (unsigned i = 0; i < t->holds; i++)
         if (t->held[i] != ali && pair(ali, t->held[i], HELD_OUTSIDE))
             dbg_report("lock-order", NULL, (uintptr_t)site,
-                       "%s() at %s asks for lock %p holding %p, which sections of %p take", op,
-                       dbg_name(name, site, true), (const void *)ali, (const void *)t->held[i],
-                       (const void *)ali);
+                       "%s() at %s uses lock %p while lock %p is held, which its sections take", op,
+                       dbg_name(name, site, true), (const void *)ali, (const void *)t->held[i]);
 }
 
 // ------------------------------------------------------------------------- one section
@@ -177,8 +177,14 @@ HL_EXPORT void hl_debug_wait(const volatile void *l, const char *op) {
 HL_EXPORT void hl_debug_request(const volatile void *l, const char *op) {
     if (dbg_mode == DBG_OFF) return;
     dbg_left(FRAME, "by a jump");
-    ask(l, op, SITE);
+    use(l, op, SITE);
     dbg_wait(l, op, SITE);
+}
+
+HL_EXPORT void hl_debug_serve(const volatile void *l, const char *op) {
+    if (dbg_mode == DBG_OFF) return;
+    dbg_left(FRAME, "by a jump");
+    use(l, op, SITE);
 }
 
 HL_EXPORT void hl_debug_held(const volatile void *l) {
