@@ -6,7 +6,6 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <string.h>
-#include <threads.h>
 #include <unistd.h>
 
 #include "preload.h"
@@ -37,20 +36,6 @@ static void say_number(hlp_line_t *l, unsigned n) {
     hlp_add(l, at, (size_t)(digits + sizeof digits - at));
 }
 
-static const char *const names[] = {
-    "pthread_mutex_init", "pthread_mutex_destroy", "pthread_mutex_lock", "pthread_mutex_trylock",
-    "pthread_mutex_timedlock", "pthread_mutex_clocklock", "pthread_mutex_unlock",
-    "__pthread_mutex_init", "__pthread_mutex_destroy", "__pthread_mutex_lock",
-    "__pthread_mutex_trylock", "__pthread_mutex_unlock",
-    "pthread_cond_init", "pthread_cond_destroy", "pthread_cond_wait", "pthread_cond_timedwait",
-    "pthread_cond_clockwait", "pthread_cond_signal", "pthread_cond_broadcast",
-    "pthread_spin_init", "pthread_spin_destroy", "pthread_spin_lock", "pthread_spin_trylock",
-    "pthread_spin_unlock",
-    "mtx_lock", "mtx_trylock", "mtx_timedlock", "mtx_unlock", "mtx_destroy",
-    "cnd_wait", "cnd_timedwait", "cnd_signal", "cnd_broadcast", "cnd_destroy",
-};
-#define NAMES (sizeof names / sizeof *names)
-
 // The file a name leads to, without its folder.
 static const char *owner_of(void *address, const void **base) {
     Dl_info info;
@@ -66,14 +51,14 @@ void hlp_check(void) {
     const void *our_base, *base;
     unsigned reached = 0;
     owner_of(&hlp_ops, &our_base);
-    for (size_t i = 0; i < NAMES; i++) {
-        const char *file = owner_of(dlsym(RTLD_DEFAULT, names[i]), &base);
+    for (size_t i = 0; i < HLP_NAMES; i++) {
+        const char *file = owner_of(dlsym(RTLD_DEFAULT, hlp_names[i].name), &base);
         if (base == our_base) {
             reached++;
             continue;
         }
         hlp_say(&lost, lost.used ? ", " : "; not ");
-        hlp_say(&lost, names[i]);
+        hlp_say(&lost, hlp_names[i].name);
         hlp_say(&lost, " (");
         hlp_say(&lost, file);
         hlp_say(&lost, ")");
@@ -83,7 +68,7 @@ void hlp_check(void) {
     hlp_say(&l, ": ");
     say_number(&l, reached);
     hlp_say(&l, " of ");
-    say_number(&l, NAMES);
+    say_number(&l, HLP_NAMES);
     hlp_say(&l, " functions reach the preload");
     hlp_add(&l, lost.text, lost.used < 800 ? lost.used : 800);
     hlp_say(&l, "\n");

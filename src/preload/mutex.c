@@ -153,7 +153,6 @@ HLP_EXPORT int pthread_mutex_clocklock(pthread_mutex_t *m, clockid_t clock,
 
 // Names from before glibc 2.34 that libc still exports; old C++ libraries call them.
 #define OLD_NAME(old, new, parameters, ...) \
-    HLP_EXPORT int old parameters;          \
     HLP_EXPORT int old parameters { return new(__VA_ARGS__); }
 OLD_NAME(__pthread_mutex_init, mutex_init,
          (pthread_mutex_t *m, const pthread_mutexattr_t *attr), m, attr)

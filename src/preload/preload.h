@@ -102,7 +102,8 @@ void hlp_check(void);          // say whether every name of ours is reached
     X(int, pthread_spin_destroy, (pthread_spinlock_t *))                                         \
     X(int, pthread_spin_lock, (pthread_spinlock_t *))                                            \
     X(int, pthread_spin_trylock, (pthread_spinlock_t *))                                         \
-    X(int, pthread_spin_unlock, (pthread_spinlock_t *))
+    X(int, pthread_spin_unlock, (pthread_spinlock_t *))                                          \
+    X(void *, dlopen, (const char *, int))
 
 typedef struct {
 #define X(result, name, args) result(*name) args;
@@ -158,6 +159,37 @@ static inline bool hlp_valid_time(const struct timespec *t) {
 static inline bool hlp_valid_clock(clockid_t clock) {
     return clock == CLOCK_REALTIME || clock == CLOCK_MONOTONIC;
 }
+
+// ------------------------------------------------------------------------- what we export
+#define HLP_EXPORTED(X)                                                                          \
+    X(pthread_mutex_init) X(pthread_mutex_destroy) X(pthread_mutex_lock)                         \
+    X(pthread_mutex_trylock) X(pthread_mutex_timedlock) X(pthread_mutex_clocklock)               \
+    X(pthread_mutex_unlock) X(__pthread_mutex_init) X(__pthread_mutex_destroy)                   \
+    X(__pthread_mutex_lock) X(__pthread_mutex_trylock) X(__pthread_mutex_unlock)                 \
+    X(pthread_cond_init) X(pthread_cond_destroy) X(pthread_cond_wait)                            \
+    X(pthread_cond_timedwait) X(pthread_cond_clockwait) X(pthread_cond_signal)                   \
+    X(pthread_cond_broadcast) X(pthread_spin_init) X(pthread_spin_destroy)                       \
+    X(pthread_spin_lock) X(pthread_spin_trylock) X(pthread_spin_unlock) X(mtx_lock)              \
+    X(mtx_trylock) X(mtx_timedlock) X(mtx_unlock) X(mtx_destroy) X(cnd_wait)                     \
+    X(cnd_timedwait) X(cnd_signal) X(cnd_broadcast) X(cnd_destroy)
+
+typedef struct {
+    const char *name;
+    void *ours;
+} hlp_name_t;
+enum {
+#define X(name) hlp_index_##name,
+    HLP_EXPORTED(X)
+#undef X
+    HLP_NAMES
+};
+extern const hlp_name_t hlp_names[HLP_NAMES];
+
+int __pthread_mutex_init(pthread_mutex_t *m, const pthread_mutexattr_t *attr);
+int __pthread_mutex_destroy(pthread_mutex_t *m);
+int __pthread_mutex_lock(pthread_mutex_t *m);
+int __pthread_mutex_trylock(pthread_mutex_t *m);
+int __pthread_mutex_unlock(pthread_mutex_t *m);
 
 // ------------------------------------------------------------------------- one line on stderr
 typedef struct {
