@@ -38,7 +38,7 @@ static const struct argp_option options[] = {
     {"vary", KEY_VARY, "NAME=V1,V2,...", 0,
      "One table for each value, which replaces {NAME} in CMD", 1},
     {"preload", KEY_PRELOAD, "FILE", 0, "The preload library, if not the one hotlock came with", 1},
-    {"measure", KEY_MEASURE, "WHAT", 0, "Compare 'wall' (default) or 'cpu' time, or 'metric'", 2},
+    {"measure", KEY_MEASURE, "wall|cpu|metric", 0, "What to compare; default wall time", 2},
     {"metric", KEY_METRIC, "REGEX", 0,
      "Compare a number CMD prints: the group of the last match of this extended regex", 2},
     {"higher-better", KEY_HIGHER, NULL, 0, "More of the metric is better", 2},
