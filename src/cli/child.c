@@ -191,7 +191,7 @@ static pid_t parent_of(const char *name)
 
 /*
  * SIGKILL for every child of this keeper. Their own children come to it when they die, so
- * repeating this until no child is left ends all descendants, in whatever group or session.
+ * repeating this until no child is left ends all descendants, whatever group they are in.
  */
 static void kill_children(void)
 {

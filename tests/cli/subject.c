@@ -63,7 +63,7 @@ static int wobble(const char *file, const char *a, const char *b)
 }
 
 /*
- * Says its pid through FIFO, then a child in the same group, one in a session of its own and a
+ * Says its pid through FIFO, then a child in the same group, one that left it by setsid() and a
  * grandchild wait for ever with the FIFO open: its reader sees the end when all are gone.
  */
 static int leave_children(const char *fifo, int stay)
