@@ -82,6 +82,14 @@ static inline void hl_lock_init(hl_lock_t *l, hl_kind_t kind) {
     l->kind = kind;
 }
 
+HL_API_LOCK void hl_lock(hl_lock_t *l);
+HL_API_LOCK HL_MUST_USE bool hl_lock_until(hl_lock_t *l, uint64_t deadline_ns);
+HL_API_TRYLOCK HL_MUST_USE bool hl_trylock(hl_lock_t *l);
+HL_API_UNLOCK void hl_unlock(hl_lock_t *l);
+HL_API_UNLOCK bool hl_is_locked(const hl_lock_t *l);
+// Runs fn(arg) under the lock: with ali, perhaps on the owner's thread.
+HL_API_LOCK void hl_run(hl_lock_t *l, void (*fn)(void *), void *arg);
+
 // A node for a holder of mcs, which may be released by another thread, anywhere.
 HL_INLINE hl_node_t *hl_mcs_borrow(uint64_t deadline_ns) {
     hl_poll_t poll = hl_poll_begin(HL_WAIT_YIELD, deadline_ns);
@@ -97,7 +105,8 @@ HL_INLINE bool hl_mcs_keep(hl_lock_t *l, hl_node_t *n, bool got) {
     return got;
 }
 
-static inline void hl_lock(hl_lock_t *l) {
+#if HL_BODY_LOCK
+HL_API_LOCK void hl_lock(hl_lock_t *l) {
     switch (l->kind) {
     case HL_PARK: hl_park_lock(&l->as.park); return;
     case HL_TAS: hl_tas_lock(&l->as.tas); return;
@@ -117,8 +126,10 @@ static inline void hl_lock(hl_lock_t *l) {
     }
     __builtin_trap();
 }
+#endif
 
-static inline HL_MUST_USE bool hl_trylock(hl_lock_t *l) {
+#if HL_BODY_TRYLOCK
+HL_API_TRYLOCK bool hl_trylock(hl_lock_t *l) {
     switch (l->kind) {
     case HL_PARK: return hl_park_trylock(&l->as.park);
     case HL_TAS: return hl_tas_trylock(&l->as.tas);
@@ -136,8 +147,10 @@ static inline HL_MUST_USE bool hl_trylock(hl_lock_t *l) {
     }
     __builtin_trap();
 }
+#endif
 
-static inline HL_MUST_USE bool hl_lock_until(hl_lock_t *l, uint64_t deadline_ns) {
+#if HL_BODY_LOCK
+HL_API_LOCK bool hl_lock_until(hl_lock_t *l, uint64_t deadline_ns) {
     switch (l->kind) {
     case HL_PARK: return hl_park_lock_until(&l->as.park, deadline_ns);
     case HL_TAS: return hl_tas_lock_until(&l->as.tas, deadline_ns);
@@ -155,8 +168,10 @@ static inline HL_MUST_USE bool hl_lock_until(hl_lock_t *l, uint64_t deadline_ns)
     }
     __builtin_trap();
 }
+#endif
 
-static inline void hl_unlock(hl_lock_t *l) {
+#if HL_BODY_UNLOCK
+HL_API_UNLOCK void hl_unlock(hl_lock_t *l) {
     switch (l->kind) {
     case HL_PARK: hl_park_unlock(&l->as.park); return;
     case HL_TAS: hl_tas_unlock(&l->as.tas); return;
@@ -176,8 +191,10 @@ static inline void hl_unlock(hl_lock_t *l) {
     }
     __builtin_trap();
 }
+#endif
 
-static inline bool hl_is_locked(const hl_lock_t *l) {
+#if HL_BODY_UNLOCK
+HL_API_UNLOCK bool hl_is_locked(const hl_lock_t *l) {
     switch (l->kind) {
     case HL_PARK: return hl_park_is_locked(&l->as.park);
     case HL_TAS: return hl_tas_is_locked(&l->as.tas);
@@ -192,9 +209,10 @@ static inline bool hl_is_locked(const hl_lock_t *l) {
     }
     __builtin_trap();
 }
+#endif
 
-// Runs fn(arg) under the lock: with ali, perhaps on the owner's thread.
-static inline void hl_run(hl_lock_t *l, void (*fn)(void *), void *arg) {
+#if HL_BODY_LOCK
+HL_API_LOCK void hl_run(hl_lock_t *l, void (*fn)(void *), void *arg) {
     if (l->kind == HL_ALI) {
         hl_ali_run(&l->as.ali, fn, arg);
         return;
@@ -203,5 +221,6 @@ static inline void hl_run(hl_lock_t *l, void (*fn)(void *), void *arg) {
     fn(arg);
     hl_unlock(l);
 }
+#endif
 
 #endif
