@@ -180,10 +180,10 @@ bool bench_is_peer(const bench_lock_t *lock)
            !lock->sections;
 }
 
-/* Peers that only run functions compete where sections are functions, in fetch-and-multiply. */
+/* Peers that only run functions compete where sections are functions: alone, and multiplying. */
 static bool in_group(const bench_t *b, const bench_lock_t *lock, const char *group)
 {
-    bool fits = lock->sections;
+    bool fits = lock->sections || strcmp(b->workload, "pair") == 0;
     for (size_t i = 0; i < b->option_count; i++)
         fits = fits || strstr(b->options[i], "fam");
     if (strcmp(group, "ours") == 0)

@@ -3,7 +3,8 @@
  * `hotlock bench --org A --new B`: two locks side by side, one line per second, totals and ratio.
  *
  * The form in which Ling Ma reported the effect of the combining lock on a program's output
- * (linux-kernel, February 2016). Unlike there the two take turns, and the ratio has an interval.
+ * (linux-kernel, February 2016). Unlike there the two take turns, and each turn has its own ratio:
+ * seconds of one run resemble each other, so their spread alone would promise too much.
  */
 #include <math.h>
 
@@ -52,19 +53,26 @@ static table_t *seconds_table(const bench_t *b, bool programs)
     return t;
 }
 
-static stats_estimate_t ratio_of(const bench_t *b)
+static double ratio_of(const bench_t *b)
 {
     size_t count = pairs(b);
-    stats_estimate_t e = stats_ratio_interval(b->cells[NEW].seconds, count, b->cells[ORG].seconds,
-                                              count, false, 0.95);
-    e.mid = total(&b->cells[NEW], count) / total(&b->cells[ORG], count);
-    return e;
+    return total(&b->cells[NEW], count) / total(&b->cells[ORG], count);
+}
+
+static size_t rounds_done(const bench_t *b)
+{
+    size_t org = b->cells[ORG].rounds, new = b->cells[NEW].rounds;
+    return org < new ? org : new;
+}
+
+static double round_ratio(const bench_t *b, size_t round)
+{
+    return b->cells[NEW].figure[FIGURE_OPS][round] / b->cells[ORG].figure[FIGURE_OPS][round];
 }
 
 static void print_json(const bench_t *b, FILE *out)
 {
-    stats_estimate_t ratio = ratio_of(b);
-    json_t *head = bench_json_head(b, "org-new");
+    json_t *head = bench_json_head(b, "org-new"), *rounds = json_array();
     table_t *t = seconds_table(b, true);
     for (int side = ORG; side <= NEW; side++) {
         const bench_cell_t *c = &b->cells[side];
@@ -73,18 +81,31 @@ static void print_json(const bench_t *b, FILE *out)
                                       total(c, pairs(b)), "fault", c->fault));
     }
     json_object_set_new(head, "threads", json_integer(b->threads[0]));
-    json_object_set_new(head, "ratio", bench_json_number(ratio.mid));
-    json_object_set_new(head, "ratio_of_medians_lo", bench_json_number(ratio.lo));
-    json_object_set_new(head, "ratio_of_medians_hi", bench_json_number(ratio.hi));
+    for (size_t i = 0; i < rounds_done(b); i++)
+        json_array_append_new(rounds, bench_json_number(round_ratio(b, i)));
+    json_object_set_new(head, "ratio", bench_json_number(ratio_of(b)));
+    json_object_set_new(head, "round_ratios", rounds);
     json_object_set_new(head, "per_second", table_rows(t));
     output_json(head, out);
     table_free(t);
 }
 
+static void print_ratio(const bench_t *b, FILE *out)
+{
+    size_t rounds = rounds_done(b);
+    double least = INFINITY, most = 0;
+    if (rounds == 0)
+        return;
+    for (size_t i = 0; i < rounds; i++) {
+        least = fmin(least, round_ratio(b, i));
+        most = fmax(most, round_ratio(b, i));
+    }
+    fprintf(out, "\nNEW/ORG %.3f; round by round %.3f to %.3f\n", ratio_of(b), least, most);
+}
+
 static void print_people(const bench_t *b, table_format_t format, FILE *out)
 {
     const bench_cell_t *org = &b->cells[ORG], *new = &b->cells[NEW];
-    stats_estimate_t ratio = ratio_of(b);
     table_t *t = seconds_table(b, false);
     if (b->partial)
         fprintf(out, "PARTIAL: interrupted before the end\n");
@@ -93,11 +114,7 @@ static void print_people(const bench_t *b, table_format_t format, FILE *out)
     bench_conditions(b, out);
     fputc('\n', out);
     table_print(t, format, out);
-    if (isfinite(ratio.mid))
-        fprintf(out, "\nNEW/ORG %.3f", ratio.mid);
-    if (isfinite(ratio.lo))
-        fprintf(out, "; medians of the seconds: %.3f to %.3f (95 %% interval)", ratio.lo, ratio.hi);
-    fputc('\n', out);
+    print_ratio(b, out);
     for (int side = ORG; side <= NEW; side++)
         if (b->cells[side].fault)
             fprintf(out, "%s: %s\n", b->cells[side].lock->lock, b->cells[side].fault);
