@@ -20,15 +20,15 @@
 
 enum {
     KEY_MODEL = 0x4d00, KEY_BOUND, KEY_LOOPS, KEY_EXPIRIES, KEY_SPURIOUS, KEY_SLEEPS, KEY_TIMERS,
-    KEY_LIMIT, KEY_CC, KEY_CFLAG, KEY_TRACE, KEY_REPLAY, KEY_GDB, KEY_ORDERS, KEY_OUTCOMES
+    KEY_LIMIT, KEY_CC, KEY_CFLAG, KEY_TRACE, KEY_REPLAY, KEY_GDB, KEY_ORDERS, KEY_OUTCOMES, KEY_BUILD
 };
 
 typedef struct {
     check_build_t build;
     size_t source_count;
-    const char *model, *trace, *replay;
+    const char *model, *trace, *replay, *program;
     long bound, loops, expiries, spurious, sleeps, threads;
-    bool no_timers, gdb, orders, outcomes, json;
+    bool no_timers, gdb, orders, outcomes;
     double limit;
 } options_t;
 
@@ -52,6 +52,7 @@ static const struct argp_option options[] = {
     {"orders", KEY_ORDERS, NULL, 0, "Weaken each memory order in turn: which are needed?", 3},
     {"trace", KEY_TRACE, "FILE", 0, "Write the counterexample to FILE for --replay", 3},
     {"replay", KEY_REPLAY, "FILE", 0, "Run the one execution in FILE", 3},
+    {"build", KEY_BUILD, "FILE", 0, "Only build: write the program that would be explored to FILE", 3},
     {"gdb", KEY_GDB, NULL, 0, "With --replay: under gdb, stopped at the end of the execution", 3},
     {0},
 };
@@ -99,6 +100,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
     case KEY_ORDERS: o->orders = true; return 0;
     case KEY_TRACE: o->trace = arg; return 0;
     case KEY_REPLAY: o->replay = arg; return 0;
+    case KEY_BUILD: o->program = arg; return 0;
     case KEY_GDB: o->gdb = true; return 0;
     case ARGP_KEY_ARG: add_source(o, arg); return 0;
     default: return ARGP_ERR_UNKNOWN;
@@ -188,7 +190,7 @@ static void print_outcomes(const trace_t *t, FILE *out)
     }
 }
 
-static void copy_trace(const char *from, const char *to)
+static void copy_file(const char *from, const char *to)
 {
     FILE *in = fopen(from, "r");
     char *text = NULL;
@@ -255,7 +257,7 @@ static int check_once(const options_t *o, const char *program)
     int code = verdict(o, &t, program, stdout);
     if (code == 1 && o->trace) {
         char *report = report_name(program);
-        copy_trace(report, o->trace);
+        copy_file(report, o->trace);
         printf("trace written to %s; see it again with --replay %s --gdb\n", o->trace, o->trace);
         free(report);
     }
@@ -316,7 +318,10 @@ int cmd_check(int argc, char **argv)
     personality(ADDR_NO_RANDOMIZE);
     char *program = check_build(&o.build);
     int code;
-    if (o.gdb) {
+    if (o.program) {
+        copy_file(program, o.program);
+        code = chmod(o.program, 0755) == 0 ? CLI_OK : CLI_BAD_INPUT;
+    } else if (o.gdb) {
         code = debug(&o, program);
     } else if (o.orders) {
         orders_options = &o;

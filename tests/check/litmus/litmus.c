@@ -143,7 +143,7 @@ BODY(p, atomic_store_explicit(&x, 1, memory_order_relaxed); W(u.byte[0], 1))
 BODY(q, atomic_store_explicit(&u.byte[1], 1, memory_order_relaxed))
 BODY(r, a = R(u.word); b = atomic_load_explicit(&x, memory_order_relaxed))
 #define THIRD r
-#define SHOW printf("%x %d\n", a, b)
+#define SHOW printf("%x,%d\n", a, b)
 #endif
 
 int main(void) {

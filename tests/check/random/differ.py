@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""differ SUBJECT REFERENCE SEED COUNT: random programs, checker against reference.
+"""differ HOTLOCK subject.c REFERENCE SEED COUNT: random programs, checker against reference.
 
-SUBJECT is subject.c built for the checker, REFERENCE is reference.c built natively. For each
+REFERENCE is reference.c built natively. For each
 program and each model the two must agree on the number of complete executions, on the final
 states, and on whether threads can be stuck for good. Prints TAP, one line per model and kind.
 """
@@ -10,6 +10,7 @@ import os
 import random
 import subprocess
 import sys
+import tempfile
 
 MODELS = ("sc", "tso", "c11")
 # What a kind of program is made of: operations with weights, threads, most operations in all.
@@ -88,7 +89,15 @@ def subject(tool, model, text):
 
 
 def main():
-    under_test, tool, seed, count = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
+    hotlock, source, tool, seed, count = *sys.argv[1:4], int(sys.argv[4]), int(sys.argv[5])
+    with tempfile.TemporaryDirectory() as directory:
+        under_test = os.path.join(directory, "subject")
+        subprocess.run([hotlock, "check", source, "--build", under_test], check=True)
+        sys.exit(compare(under_test, tool, seed, count))
+
+
+def compare(under_test, tool, seed, count):
+    """Run every kind of program under every model; return 1 if anything differed."""
     cases = [(kind, model) for kind in KINDS for model in MODELS]
     print(f"1..{len(cases)}")
     failed = 0
@@ -108,7 +117,7 @@ def main():
         failed += different > 0
         print(f"{'not ' if different else ''}ok {number} - {model}, {kind}: {count} programs, "
               f"{executions} executions", flush=True)
-    sys.exit(failed > 0)
+    return int(failed > 0)
 
 
 main()
