@@ -7,7 +7,9 @@ import subprocess
 
 def run(command, limit, preload="", lock=""):
     """Exit code (or "hang") and output, stderr included, of an argument list or a shell line."""
-    env = {k: v for k, v in os.environ.items() if k not in ("LD_PRELOAD", "HOTLOCK")}
+    # Without meson's search path: programs must find their libraries by their own.
+    unwanted = ("LD_PRELOAD", "HOTLOCK", "LD_LIBRARY_PATH")
+    env = {k: v for k, v in os.environ.items() if k not in unwanted}
     if preload:
         env.update(LD_PRELOAD=preload, HOTLOCK=f"lock={lock}")
     with subprocess.Popen(command, shell=isinstance(command, str), env=env,

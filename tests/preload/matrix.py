@@ -50,14 +50,14 @@ def difference(native, got):
 
 def scenario_row(program, scenario, columns):
     """The cells of one scenario and what is wrong with it."""
-    native = child.run([program, scenario], LIMIT)
+    native = child.run([os.path.abspath(program), scenario], LIMIT)
     cells, wrong = {}, []
     if native[0] != 0 or "WRONG" in native[1]:
         wrong.append(f"native: {native[1].strip()} exit={native[0]}")
     for name, (preload, lock) in columns.items():
         if "+" in name and scenario not in STACKED:
             continue
-        got = child.run([program, scenario], LIMIT, preload, lock)
+        got = child.run([os.path.abspath(program), scenario], LIMIT, preload, lock)
         cells[name] = cell(native, got)
         if cells[name] == "+":
             continue
@@ -89,11 +89,14 @@ def main():
     parser.add_argument("--locks", default=",".join(LOCKS))
     args = parser.parse_args()
 
-    columns = {lock: (args.preload, lock) for lock in args.locks.split(",")}
+    preload = os.path.abspath(args.preload)
+    columns = {lock: (preload, lock) for lock in args.locks.split(",")}
     for name, library in (s.split("=", 1) for s in args.stack):
-        if os.path.exists(library):
-            columns[f"{name}+"] = (f"{library}:{args.preload}", "park")
-            columns[f"+{name}"] = (f"{args.preload}:{library}", "park")
+        if not os.path.exists(library):
+            print(f"# {name} is not installed: not stacked")
+        else:
+            columns[f"{name}+"] = (f"{library}:{preload}", "park")
+            columns[f"+{name}"] = (f"{preload}:{library}", "park")
     wanted = [(p, s) for p in args.program
               for s in subprocess.run([p], stdout=subprocess.PIPE, text=True,
                                       check=True).stdout.split() if args.only in s]

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import tempfile
 
-preload, loader = sys.argv[1:3]
+preload, loader = map(os.path.abspath, sys.argv[1:3])
 number = bad = 0
 
 
