@@ -5,7 +5,6 @@ PREFIX  ?= /usr/local
 DESTDIR ?=
 THREADS ?= 4
 RECORDS ?= 50000
-RUNS    ?= 10
 
 .DEFAULT_GOAL := all
 .PHONY: all build demo figures check install clean help need-build need-demo need-check
@@ -34,12 +33,13 @@ demo: need-demo build
 	$(BUILD)/src/cli/hotlock try --runs 5 --metric 'time: ([0-9.]+)' --lower-better -- \
 	    kccachetest wicked -th $(THREADS) -capcnt 10000 $(RECORDS)
 
-# The tables of the README, measured here.
+# The transcripts in the documents, made again here: about twenty minutes.
 figures:
 	@scripts/need build demo figures
 	@test ! -f $(BUILD)/build.ninja || meson setup --reconfigure $(BUILD) >/dev/null
 	@$(MAKE) --no-print-directory build
-	@scripts/figures $(BUILD) $(RUNS)
+	@docs/refresh $(BUILD) docs/performance.md
+	@docs/refresh $(BUILD) README.md
 
 check: need-check
 	@scripts/check $(BUILD)
@@ -53,7 +53,7 @@ clean:
 help:
 	@echo 'make                  build the library, the preload and the command in $(BUILD)/'
 	@echo 'make demo             find the best lock for an unmodified Debian program'
-	@echo 'make figures          measure the tables of the README (RUNS=$(RUNS) of each lock)'
+	@echo 'make figures          run the transcripts of README.md and docs/performance.md again'
 	@echo 'make check            run every test; the last line is the count'
 	@echo 'make install          install under PREFIX=$(PREFIX), staged under DESTDIR='
 	@echo 'make clean            remove $(BUILD)/'
