@@ -12,7 +12,8 @@
 #include "preload.h"
 
 extern char **environ;
-// The initial stack: argc, argv, 0, environment, 0. For calls that come before libc has set environ.
+// The initial stack: argc, argv, 0, environment, 0. For calls that come before libc has set
+// environ.
 extern void *__libc_stack_end __attribute__((weak));
 
 bool hlp_libc_locks;

@@ -7,8 +7,8 @@
 // those functions is pointed at our function of that name. The library is bound at once, not
 // lazily, so that the words are there to be found; all its other names stay as it asked.
 //
-// dlopen() looks at its return address to know who calls (search path, namespace). A call that needs
-// nothing from us is therefore a jump, and the caller's address stays where it was.
+// dlopen() looks at its return address to know who calls (search path, namespace). A call that
+// needs nothing from us is therefore a jump, and the caller's address stays where it was.
 #include <dlfcn.h>
 #include <elf.h>
 #include <link.h>
@@ -115,12 +115,28 @@ static void lead_back(void) {
     dlerror();  // whatever was not found is nothing to the caller
 }
 
+__attribute__((noinline)) static void *open_and_lead_back(const char *file, int mode) {
+    void *handle = hlp_libc()->dlopen(file, (mode & ~RTLD_LAZY) | RTLD_NOW);
+    if (handle) lead_back();
+    return handle;
+}
+
+// GCC makes the last call a jump when it optimises, as this library always does, and no local has
+// its address taken; Clang can be told.
+#if defined(__has_attribute)
+#if __has_attribute(musttail)
+#define JUMP __attribute__((musttail))
+#endif
+#endif
+#ifndef JUMP
+#define JUMP
+#endif
+
 HLP_EXPORT void *dlopen(const char *file, int mode) {
     hlp_choose();
     if (file && (mode & RTLD_DEEPBIND) && !hlp_libc_locks) {
-        void *handle = hlp_libc()->dlopen(file, (mode & ~RTLD_LAZY) | RTLD_NOW);
-        if (handle) lead_back();
+        void *handle = open_and_lead_back(file, mode);
         if (handle) return handle;
     }
-    return hlp_libc()->dlopen(file, mode);  // a jump: the caller's search path is looked at
+    JUMP return hlp_libc()->dlopen(file, mode);
 }

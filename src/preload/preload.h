@@ -122,7 +122,7 @@ static inline const hlp_libc_t *hlp_libc(void) {
     return &hlp_libc_found;
 }
 
-// ------------------------------------------------------------------------- shared helpers
+// ------------------------------------------------------------------------- small and common
 #define HLP_EXPORT __attribute__((visibility("default")))
 
 static inline hlp_mutex_t *hlp_mutex(pthread_mutex_t *m) { return (hlp_mutex_t *)(void *)m; }

@@ -287,8 +287,8 @@ SCENARIO(ping_pong) {
     say("rounds=%ld", b.rounds);
 }
 
-// freeswitch PR 2536: a signal exactly between release and sleep. One processor; the signaller sleeps on
-// the mutex, so the release inside the wait wakes it, and it comes first, for the waiter is nice.
+// freeswitch PR 2536: a signal exactly between release and sleep. One processor; the signaller
+// sleeps on the mutex, so the release inside the wait wakes it, and it comes first, for the waiter is nice.
 typedef struct {
     pthread_mutex_t mutex;
     pthread_cond_t cond;
@@ -628,7 +628,7 @@ SCENARIO(cancel_is_disabled) {
     say("finished=%d", result == &v);
 }
 
-// ------------------------------------------------------------------------- signals, fork, processes
+// ------------------------------------------------------------------------- fork, processes
 static void ignore(int unused) { (void)unused; }
 SCENARIO(wait_through_signals) {
     struct sigaction action = {.sa_handler = ignore};

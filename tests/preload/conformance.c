@@ -103,7 +103,8 @@ static void life(pthread_mutex_t *m, bool strict) {
 
 static void life_with(int type, int robust, int protocol, int shared, bool strict) {
     pthread_mutexattr_t a;
-    pthread_mutex_t *m = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    pthread_mutex_t *m = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
+                              -1, 0);
     memset(m, 0xff, sizeof *m);  // init must not read what is there
     pthread_mutexattr_init(&a);
     say_result("settype", pthread_mutexattr_settype(&a, type));
@@ -290,7 +291,8 @@ static void waits_its_time(pthread_cond_t *c, clockid_t own) {
 }
 
 static void cond_life(int shared, clockid_t clock) {
-    pthread_mutex_t m = PTHREAD_MUTEX_INITIALIZER, checked = PTHREAD_ERRORCHECK_MUTEX_INITIALIZER_NP;
+    pthread_mutex_t m = PTHREAD_MUTEX_INITIALIZER;
+    pthread_mutex_t checked = PTHREAD_ERRORCHECK_MUTEX_INITIALIZER_NP;
     pthread_mutexattr_t ma;
     pthread_condattr_t a;
     pthread_cond_t c;

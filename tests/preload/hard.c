@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// hard.c - the cases that have broken lock interposers in public, one scenario each, for mutexes and
-// spinlocks. The repositories and numbers are those of the public reports.
+// hard.c - the cases that have broken lock interposers in public, one scenario each, for mutexes
+// and spinlocks. The repositories and numbers are those of the public reports.
 #include <dlfcn.h>
 #include <errno.h>
 #include <sched.h>
@@ -113,7 +113,7 @@ SCENARIO(exclusion_timeouts) {
     say("counted=%ld", s.counter);
 }
 
-// Two processes on one spinlock in shared memory: a queue in one of them would be none in the other.
+// Two processes on one spinlock in shared memory: a queue in one would be none in the other.
 SCENARIO(spin_across_processes) {
     shared_t *s = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     pthread_spin_init(&s->spin, PTHREAD_PROCESS_SHARED);
@@ -192,7 +192,8 @@ SCENARIO(old_names) {  // llvm 59820, ClickHouse 30462
 #endif
 
 SCENARIO(next_symbol) {  // clementgallet/libTAS 82
-    int (*lock)(pthread_mutex_t *) = (int (*)(pthread_mutex_t *))dlsym(RTLD_NEXT, "pthread_mutex_lock");
+    int (*lock)(pthread_mutex_t *) =
+        (int (*)(pthread_mutex_t *))dlsym(RTLD_NEXT, "pthread_mutex_lock");
     int (*unlock)(pthread_mutex_t *) =
         (int (*)(pthread_mutex_t *))dlsym(RTLD_DEFAULT, "pthread_mutex_unlock");
     say_result("lock", lock(&the_mutex));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// loader.c - loads the preload at run time instead of before main, possibly as a set-user-ID program.
+// loader.c - loads the preload at run time, not before main; possibly as a set-user-ID program.
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// ownlock.c - a program with a pthread_mutex_lock() of its own that counts and passes on, as ClickHouse
-// and profilers have: the preload is then the next one, for the program and for its libraries.
+// ownlock.c - a program with a pthread_mutex_lock() of its own that counts and passes on, as
+// ClickHouse and profilers have: the preload is then the next one, for the program and for its libraries.
 #include <dlfcn.h>
 #include <errno.h>
 

@@ -47,7 +47,7 @@ PROGRAMS = [
     ("sysbench threads", "sysbench",
      "sysbench threads --threads=8 --thread-locks=2 --thread-yields=10 --events=300 run",
      without_numbers),
-    # By time, not by --mutex-ops: a worker that is done before its creator looks fails, natively too.
+    # By time, not by --mutex-ops: a worker that is done too soon fails, natively too.
     ("stress-ng mutex", "stress-ng", "stress-ng --mutex 1 --timeout 1 --quiet", exit_code_only),
     ("stress-ng pthread", "stress-ng", "stress-ng --pthread 1 --timeout 1 --quiet", exit_code_only),
     ("python3", "python3", f"/usr/bin/python3 {HERE}/threads.py", exact),

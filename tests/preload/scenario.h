@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// scenario.h - the frame of the preload's scenarios: small programs whose output is compared, cell by
-// cell, between libc's own locks and each lock of the preload.
+// scenario.h - the frame of the preload's scenarios: small programs whose output is compared, cell
+// by cell, between libc's own locks and each lock of the preload.
 //
 // A scenario is a function that says what it saw. It never says a time or anything else that
 // may differ between two runs. A scenario that hangs, crashes or says something else than it does

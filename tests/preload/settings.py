@@ -72,7 +72,8 @@ def secure_mode():
 
 
 LOCKS = ["park", "tas", "ticket", "mcs", "nmcs", "nmcs4", "mcsflag", "qspin", "libc"]
-for setting in [None, "", "wait=yield", "lock=tas,wait=spin", "check=0,", *map("lock={}".format, LOCKS)]:
+for setting in [None, "", "wait=yield", "lock=tas,wait=spin", "check=0,",
+                *map("lock={}".format, LOCKS)]:
     quiet(setting)
 refused("lock=prak", "lock=prak")
 refused("lock=ali", "lock=ali")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""threads.py: a program of Python threads: locks, conditions, a queue, a pool, a shared SQLite database."""
+"""threads.py: Python threads at work: locks, a queue, a pool, a shared SQLite database."""
 import queue
 import sqlite3
 import threading
