@@ -83,7 +83,7 @@ static const table_column_t columns[] = {
     {"min_ns", "min ns", TABLE_RIGHT, TABLE_BOTH},
     {"median_ns", "median ns", TABLE_RIGHT, TABLE_BOTH},
     {"ratio", "to exchange+store", TABLE_RIGHT, TABLE_BOTH},
-    {"", "95 % interval", TABLE_RIGHT, TABLE_PEOPLE},
+    {"", "round by round", TABLE_RIGHT, TABLE_PEOPLE},
     {"ratio_lo", "lo", TABLE_RIGHT, TABLE_PROGRAMS},
     {"ratio_hi", "hi", TABLE_RIGHT, TABLE_PROGRAMS},
     {"atomics_per_pair", "atomics", TABLE_RIGHT, TABLE_BOTH},
@@ -99,20 +99,27 @@ static double least(const double *x, size_t n)
     return result;
 }
 
-static void add_row(table_t *t, const row_t *r, bool partial)
+static double most(const double *x, size_t n)
 {
-    stats_estimate_t ratio = stats_median_interval(r->ratio, r->rounds, 0.95);
+    double result = 0;
+    for (size_t i = 0; i < n; i++)
+        result = fmax(result, x[i]);
+    return result;
+}
+
+/* Noise only adds time, so the fastest bursts of all rounds are the best estimate. */
+static void add_row(table_t *t, const row_t *r, const row_t *reference, bool partial)
+{
+    double fastest = least(r->min, r->rounds);
+    double lo = least(r->ratio, r->rounds), hi = most(r->ratio, r->rounds);
     table_text(t, "%s", r->lock);
     table_text(t, "%s", r->form);
-    table_real(t, least(r->min, r->rounds), 2);
+    table_real(t, fastest, 2);
     table_real(t, stats_median(r->median, r->rounds), 2);
-    table_real(t, ratio.mid, 3);
-    if (isfinite(ratio.lo))
-        table_text(t, "%.3f to %.3f", ratio.lo, ratio.hi);
-    else
-        table_none(t);
-    table_real(t, ratio.lo, 4);
-    table_real(t, ratio.hi, 4);
+    table_real(t, fastest / least(reference->min, reference->rounds), 3);
+    table_text(t, "%.3f to %.3f", lo, hi);
+    table_real(t, lo, 4);
+    table_real(t, hi, 4);
     for (int i = 0; i < 2; i++) {
         if (r->bytes < 0)
             table_none(t);
@@ -122,12 +129,20 @@ static void add_row(table_t *t, const row_t *r, bool partial)
     table_cell(t, json_boolean(partial), "%s", partial ? "yes" : "no");
 }
 
+static const row_t *reference_of(const pairs_t *p)
+{
+    for (size_t i = 0; i < p->count; i++)
+        if (strcmp(p->rows[i].lock, "exchange+store") == 0)
+            return &p->rows[i];
+    return &p->rows[0];
+}
+
 static void print(const void *what, table_format_t format, FILE *out)
 {
     const pairs_t *p = what;
     table_t *t = table_new(columns, sizeof columns / sizeof *columns);
     for (size_t i = 0; i < p->count; i++)
-        add_row(t, &p->rows[i], p->bench->partial);
+        add_row(t, &p->rows[i], reference_of(p), p->bench->partial);
     if (format == TABLE_JSON) {
         json_t *head = bench_json_head(p->bench, "pair");
         json_object_set_new(head, "locks", table_rows(t));

@@ -127,6 +127,7 @@ void report_json(const struct run *run)
     flag("partial", run->interrupted != 0);
     flag("finished", run->finished);
     real("seconds", f.seconds);
+    real("seconds_to_last", 1e-9 * (double)(run->last_ns - run->begin_ns));
     printf(",\"unit\":\"%s\"", run->workload->unit);
     whole("ops", run->ops);
     real("ops_per_s", f.ops_per_s);

@@ -290,8 +290,9 @@ static void measure(struct run *run)
     run->ops = run_total(run);
     atomic_store_explicit(&run->stop, true, memory_order_relaxed);
     await_end(run, threads);
+    run->last_ns = latest_end(run);
     if (run->finished) {
-        run->end_ns = latest_end(run);
+        run->end_ns = run->last_ns;
         run->ops = run_total(run);
     }
     double cpu = 0;
@@ -299,7 +300,7 @@ static void measure(struct run *run)
         cpu += run->workers[i]->cpu;
     foreign_end(&foreign, cpu);
     run->foreign = foreign_share(&foreign);
-    run->cpu = cpu / (1e-9 * (double)(run->end_ns - run->begin_ns));
+    run->cpu = cpu / (1e-9 * (double)(run->last_ns - run->begin_ns));
     run->futex_calls = run->processes || run->lock->futex_hidden ? -1
         : (int64_t)hl_load(&hl_wait_state.futex_calls) - futexes;
     free(threads);

@@ -80,7 +80,8 @@ struct run {
     void *data;     /* the workload's */
     struct worker **workers;
     /* Filled while it runs. */
-    uint64_t begin_ns, end_ns;
+    uint64_t begin_ns, end_ns; /* the time measured */
+    uint64_t last_ns; /* when the last worker was out: CPU time and calls count until then */
     double ns_per_tick;
     uint64_t ops;   /* when the time was up */
     uint64_t *seconds_ops; /* ops in each whole second */
