@@ -65,7 +65,7 @@ typedef struct {
     foreign_t foreign[MAX_FOREIGN];  // other threads' accesses to this stack
     int foreigns;
     uintptr_t heap;           // next free byte of its heap
-    struct { uintptr_t pc, sp; uint64_t hash; int pos, delays; } clock;
+    struct { uintptr_t pc, sp; uint64_t hash; int pos, delays, looks; } clock;
     int expired, spurious, slept;           // choices spent
     bool dozing;              // in a timed sleep: nobody need wake it
     struct { uintptr_t pc, sp; int times; } visit[VISITS];

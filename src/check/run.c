@@ -413,17 +413,17 @@ uint64_t engine_clock(vm_site_t at) {
     vcpu_t *v = &cpu[current];
     const uint64_t hour = 3600000000000ull;
     uint64_t hash = stack_hash(at.sp, v->fiber.base);
-    if (v->clock.pc == at.pc && v->clock.sp == at.sp && v->clock.hash == hash &&
-        v->clock.pos == v->pos) {
+    bool again = v->clock.pc == at.pc && v->clock.sp == at.sp && v->clock.pos == v->pos;
+    if (again && (v->clock.hash == hash || v->clock.looks++ > 16)) {
         int shift = v->clock.delays < 40 ? v->clock.delays++ : 40;
         return v->now + (1000ull << shift);
     }
+    if (!again) v->clock.looks = v->clock.delays = 0;
     if (engine_choose(VM_CHOICE_TIME, 2, at)) v->now += hour;
     v->clock.pc = at.pc;
     v->clock.sp = at.sp;
     v->clock.hash = hash;
     v->clock.pos = v->pos;
-    v->clock.delays = 0;
     return v->now;
 }
 

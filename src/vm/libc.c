@@ -73,6 +73,7 @@ void vm_exit(int status) {
 // ------------------------------------------------------------------------- time
 int vm_clock_gettime(clockid_t clock, struct timespec *t) {
     if (engine_self() < 0) return clock_gettime(clock, t);
+    *t = (struct timespec){0, 0};  // what was read last time is no part of a loop's state
     uint64_t ns = engine_clock(VM_SITE());
     t->tv_sec = (time_t)(ns / 1000000000u);
     t->tv_nsec = (long)(ns % 1000000000u);

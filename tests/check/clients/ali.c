@@ -3,7 +3,8 @@
 // seen by whoever waits for it; an asynchronous one is never lost.
 //
 //   -DWAYS=RLS -DTHREADS=3   what thread i does: R run, L lock, T trylock, U lock_until, S submit and
-//                            wait, D submit and poll, A submit and leave (main waits for it)
+//                            wait, D submit and poll, A submit and leave (main waits for it), X look
+//                            once whether the request of thread 1 is done
 //   -DHL_ALI_CAP=1           how many requests an owner runs for others
 #include <assert.h>
 #include <pthread.h>
@@ -45,6 +46,10 @@ static int act(char way, hl_ali_req_t *r, int *mine) {
         hl_ali_submit(&lock, r, section, mine);
         while (!hl_ali_done(&lock, r)) hl_pause();
         return 1;
+    case 'X':
+        if (!hl_ali_done(&lock, &request[1][0])) return 0;
+        assert(times[1][0] == 1);
+        return 0;
     case 'A': hl_ali_submit(&lock, r, section, mine); return 0;
     case 'T':
         if (!hl_ali_trylock(&lock)) return 0;
@@ -84,7 +89,7 @@ int main(void) {
         for (int j = 0; j < SECTIONS; j++) {
             char way = way_of(i, j);
             if (way == 'A') hl_ali_wait(&lock, &request[i][j]);
-            assert(times[i][j] == 1 || ((way == 'T' || way == 'U') && times[i][j] == 0));
+            assert(times[i][j] == 1 || ((way == 'T' || way == 'U' || way == 'X') && times[i][j] == 0));
         }
     assert(!hl_ali_is_locked(&lock));
     return 0;

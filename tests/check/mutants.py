@@ -1,0 +1,269 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""mutants HOTLOCK INCLUDE CLIENTS [NAME...]: seeded bugs in our locks; the checker must kill each.
+
+A mutant is one replaced piece of one header, and the smallest question that shows it. The piece must
+occur exactly once: a mutant that no longer fits its header fails. Prints TAP and the score.
+"""
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+# Questions: client, then options. 2 threads unless said otherwise.
+SMALL = ("-D", "HL_POOL_NODES=16", "-D", "HL_SPIN_NS=0", "-D", "HL_PARK_SPIN_NS=0", "-D",
+         "HL_BYPASS_NS=0", "--loops", "8", "--time-limit", "60")
+ONE = ("-t", "2", "--expiries", "0", "--spurious", "0", "--sleeps", "0")
+TWICE = ("-t", "2", "-D", "SECTIONS=2", "--expiries", "0", "--spurious", "0", "--sleeps", "0")
+THREE = ("-t", "3", "--expiries", "0", "--spurious", "0", "--sleeps", "0")
+TIMED = ("-t", "2", "-D", "WAYS=LU", "--expiries", "1", "--spurious", "0", "--sleeps", "0")
+TIMED3 = ("-t", "3", "-D", "WAYS=LUL", "--expiries", "1", "--spurious", "0", "--sleeps", "0")
+TRY = ("-t", "2", "-D", "WAYS=LT", "--expiries", "0")
+SPIN, PARK = ("-D", "POLICY=HL_WAIT_SPIN"), ("-D", "POLICY=HL_WAIT_PARK", "--no-timers")
+FREE = ("-D", "LAST_FREES")
+
+
+def ali(ways, *more):
+    return ("ali", ("-t", str(len(ways)), "-D", f"WAYS={ways}", "--expiries", "0", "--spurious", "0",
+                    "--sleeps", "0", *SPIN, *more))
+
+
+def on(lock, *options):
+    extra = {"mcs": ("-D", "NODE"), "ali": ("-D", "RUN")}.get(lock, ())
+    return ("lock", ("-D", f"LOCK={lock}", *extra, *(o for part in options for o in part)))
+
+
+# Name, header, what is there, what is put there, question.
+MUTANTS = [
+    # --- tas, ticket, park
+    ("tas: lock does not acquire", "tas.h", "if (!hl_xchg_acq(&l->held, 1)) return true;",
+     "if (!hl_xchg_rel(&l->held, 1)) return true;", on("tas", ONE, SPIN)),
+    ("tas: unlock does not release", "tas.h", "hl_store_rel(&l->held, 0);", "hl_store(&l->held, 0);",
+     on("tas", ONE, SPIN)),
+    ("tas: test, then set, in two steps", "tas.h",
+     "if (!hl_xchg_acq(&l->held, 1)) return true;",
+     "if (!hl_load_acq(&l->held)) { hl_store(&l->held, 1); return true; }", on("tas", TWICE, SPIN)),
+    ("tas: trylock stores", "tas.h", "return !hl_load(&l->held) && !hl_xchg_acq(&l->held, 1);",
+     "if (hl_load_acq(&l->held)) return false; hl_store(&l->held, 1); return true;",
+     on("tas", TRY, SPIN)),
+    ("tas: unlock writes once more after the release", "tas.h", "hl_store_rel(&l->held, 0);",
+     "hl_store_rel(&l->held, 0); (void)hl_load(&l->held);", on("tas", ONE, SPIN, FREE)),
+    ("ticket: a waiter does not acquire", "ticket.h", "hl_load_acq(&l->half.owner);  // pairs",
+     "hl_load(&l->half.owner);  // pairs", on("ticket", ONE, SPIN)),
+    ("ticket: unlock does not release", "ticket.h",
+     "hl_store_rel(&l->half.owner, (uint16_t)(owner + 1));",
+     "hl_store(&l->half.owner, (uint16_t)(owner + 1));", on("ticket", ONE, SPIN)),
+    ("ticket: the first comer does not acquire", "ticket.h",
+     "hl_load_acq(&l->half.owner) != mine", "hl_load(&l->half.owner) != mine", on("ticket", ONE, SPIN)),
+    ("ticket: trylock does not acquire", "ticket.h", "hl_cas_acq(&l->word, was, was + HL_TICKET_ONE)",
+     "hl_cas(&l->word, was, was + HL_TICKET_ONE)", on("ticket", TRY, SPIN)),
+    ("ticket: unlock skips a number", "ticket.h", "(uint16_t)(owner + 1));  // pairs",
+     "(uint16_t)(owner + 2));  // pairs", on("ticket", ONE, SPIN)),
+    ("ticket: trylock takes a number in any case", "ticket.h",
+     "return hl_ticket_free(was) && hl_cas_acq(", "return hl_cas_acq(", on("ticket", TRY, SPIN)),
+    ("park: lock does not acquire", "park.h", "if (hl_unlikely(hl_xchg_acq(&l->byte.held, 1)))",
+     "if (hl_unlikely(hl_xchg_rel(&l->byte.held, 1)))", on("park", ONE, SPIN)),
+    ("park: unlock does not release", "park.h", "else hl_store_rel(&l->byte.held, 0);",
+     "else hl_store(&l->byte.held, 0);", on("park", ONE, SPIN)),
+    ("park: the sleeper's exchange does not acquire", "park.h",
+     "if (!hl_cas_acq(&l->word, was, new_)) continue;", "if (!hl_cas(&l->word, was, new_)) continue;",
+     on("park", ONE, ("-D", "POLICY=HL_WAIT_PARK"))),
+    ("park: the slow unlock does not release", "park.h",
+     "while (!hl_cas_rel(&l->word, was, was & HL_PARK_SHARED))",
+     "while (!hl_cas(&l->word, was, was & HL_PARK_SHARED))",
+     on("park", ONE, ("-D", "POLICY=HL_WAIT_PARK"))),
+    ("park: a held lock is taken for free", "park.h", "if (!(was & HL_PARK_HELD)) return true;",
+     "if (!(was & HL_PARK_ASLEEP)) return true;", on("park", ONE, ("-D", "POLICY=HL_WAIT_PARK"))),
+
+    # --- the queue locks
+    ("queue: the next waiter's link is not awaited", "queue.h",
+     "while (!(n = hl_load_acq(link))) (void)hl_poll(&wait);", "(void)wait;", on("nmcs", THREE, SPIN)),
+    ("queue: a waiter does not acquire", "queue.h", "uintptr_t s = hl_load_acq(&me->state);",
+     "uintptr_t s = hl_load(&me->state);", on("mcs", ONE, SPIN)),
+    ("queue: the hand-over does not release", "queue.h", "if (hl_cas_rel(&n->state, s, new_)) return was;",
+     "if (hl_cas(&n->state, s, new_)) return was;", on("mcs", ONE, SPIN)),
+    ("queue: the link is read without acquire", "queue.h", "hl_node_t *n = hl_load_acq(link);\n"
+     "    if (hl_likely(n != NULL)) return n;", "hl_node_t *n = hl_load(link);\n"
+     "    if (hl_likely(n != NULL)) return n;", on("nmcs", TWICE, SPIN)),
+    ("queue: a free lock is taken without acquire", "queue.h",
+     "return hl_can_take(seen) && hl_tail_cas_acq(", "return hl_can_take(seen) && hl_tail_cas(",
+     on("nmcs", TWICE, SPIN)),
+    ("queue: the sleeper is not woken", "queue.h",
+     "    hl_futex_wake(hl_low_half(&n->state), HL_FUTEX_PRIVATE);", "    (void)n;",
+     on("nmcs", ONE, PARK)),
+    ("queue: sleeps without saying so", "queue.h",
+     "if (s == HL_SLEEPING || hl_cas(&me->state, HL_WAITING, HL_SLEEPING))", "if (s == HL_WAITING)",
+     on("nmcs", ONE, PARK)),
+    ("queue: the lock goes to a sleeper nobody wakes", "queue.h",
+     "if (s == HL_SLEEPING) was = HL_WAS_ASLEEP, new_ = HL_HEIR;", "", on("nmcs", ONE, PARK)),
+    ("queue: the heir takes a held lock", "queue.h", "        if (seen & HL_FREE) {\n"
+     "            if (hl_tail_cas_acq(t, seen, seen & ~HL_FLAGS)) return true;",
+     "        if (seen & HL_BARGE) {\n"
+     "            if (hl_tail_cas_acq(t, seen, seen & ~HL_FLAGS)) return true;",
+     on("nmcs", THREE, ("-D", "POLICY=HL_WAIT_PARK"))),
+    ("queue: the heir does not acquire", "queue.h",
+     "            if (hl_tail_cas_acq(t, seen, seen & ~HL_FLAGS)) return true;",
+     "            if (hl_tail_cas(t, seen, seen & ~HL_FLAGS)) return true;",
+     on("nmcs", ONE, ("-D", "POLICY=HL_WAIT_PARK"))),
+    ("queue: freeing past a sleeper does not release", "queue.h",
+     "while (!hl_tail_cas_rel(t, seen, seen | HL_FREE | HL_BARGE))",
+     "while (!hl_tail_cas(t, seen, seen | HL_FREE | HL_BARGE))",
+     on("nmcs", ONE, ("-D", "POLICY=HL_WAIT_PARK"))),
+    ("queue: the sleeping heir is not woken", "queue.h",
+     "hl_tail_cas_rel(t, seen, seen | HL_FREE | HL_BARGE)) seen = hl_tail_load(t);\n"
+     "    hl_node_wake(heir);", "hl_tail_cas_rel(t, seen, seen | HL_FREE | HL_BARGE)) "
+     "seen = hl_tail_load(t);\n    (void)heir;", on("nmcs", ONE, PARK)),
+    ("queue: a timed-out node is freed as well as left", "queue.h",
+     "if (hl_cas_rel(&me->state, s, (uintptr_t)lock)) return false;",
+     "if (hl_cas_rel(&me->state, s, (uintptr_t)lock)) { hl_node_free(me); return false; }",
+     on("nmcs", TIMED3, SPIN)),
+    ("queue: a timed-out waiter is handed the lock", "queue.h", 
+     "if (hl_is_gone(s)) was = HL_WAS_GONE, new_ = HL_OUT;", "", on("nmcs", TIMED, SPIN)),
+    ("mcs: unlock stores 0 instead of exchanging", "mcs.h",
+     "if (hl_unlikely(hl_load(&me->next) || !hl_cas_rel(&l->tail, (uintptr_t)me, 0)))",
+     "if (!hl_load(&me->next)) hl_store_rel(&l->tail, 0); else", on("mcs", ONE, SPIN)),
+    ("mcs: unlock does not release", "mcs.h",
+     "if (hl_unlikely(hl_load(&me->next) || !hl_cas_rel(&l->tail, (uintptr_t)me, 0)))",
+     "if (hl_unlikely(hl_load(&me->next) || !hl_cas(&l->tail, (uintptr_t)me, 0)))",
+     on("mcs", ONE, SPIN)),
+    ("mcs: the first comer does not acquire", "mcs.h", "return hl_cas_acqrel(&l->tail, 0, (uintptr_t)me);",
+     "return hl_cas_rel(&l->tail, 0, (uintptr_t)me);", on("mcs", ONE, SPIN)),
+    ("mcs: a waiter's link does not release", "mcs.h",
+     "if (!heir) hl_store_rel(&hl_named(tail, seen)->next, me);",
+     "if (!heir) hl_store(&hl_named(tail, seen)->next, me);", on("mcs", ONE, SPIN)),
+    ("mcs: the node is made ready after it joined", "mcs.h",
+     "        if (!heir) hl_store_rel(&hl_named(tail, seen)->next, me);",
+     "        hl_node_ready(me, HL_WAITING);\n"
+     "        if (!heir) hl_store_rel(&hl_named(tail, seen)->next, me);", on("mcs", THREE, SPIN)),
+    ("nmcs: unlock does not release", "nmcs.h",
+     "if (hl_unlikely(!hl_cas_rel(&l->tail, HL_HELD, 0))) hl_nmcs_unlock_slow(l);",
+     "if (hl_unlikely(!hl_cas(&l->tail, HL_HELD, 0))) hl_nmcs_unlock_slow(l);", on("nmcs", ONE, SPIN)),
+    ("nmcs: lock does not acquire", "nmcs.h",
+     "if (hl_unlikely(!hl_cas_acq(&l->tail, 0, HL_HELD))) hl_nmcs_lock_slow(l);",
+     "if (hl_unlikely(!hl_cas(&l->tail, 0, HL_HELD))) hl_nmcs_lock_slow(l);", on("nmcs", ONE, SPIN)),
+    ("nmcs: leaves the queue by a store", "nmcs.h",
+     "if (hl_tail_cas_rel(q.tail, hl_name(q.tail, first), HL_HELD)) return;",
+     "if (q.tail.wide) { hl_store_rel(q.tail.wide, HL_HELD); return; }", on("nmcs", THREE, SPIN)),
+    ("nmcs: does not wait for the next waiter's link", "nmcs.h",
+     "        next = hl_await_link(&first->next);", "        next = hl_load_acq(&first->next);",
+     on("nmcs", THREE, SPIN)),
+    ("nmcs: the node stays in the queue", "nmcs.h", "    hl_nmcs_unlink(q, me);\n    return true;",
+     "    return true;", on("nmcs", TWICE, SPIN)),
+    ("nmcs: the first link does not release", "nmcs.h", "if (q.first) hl_store_rel(q.first, n);\n"
+     "    else hl_store_rel", "if (q.first) hl_store(q.first, n);\n    else hl_store_rel",
+     on("nmcs", ONE, SPIN)),
+    ("nmcs4: the first link does not release", "nmcs.h",
+     "else hl_store_rel(q.first_name, (uint16_t)hl_name(q.tail, n));",
+     "else hl_store(q.first_name, (uint16_t)hl_name(q.tail, n));", on("nmcs4", ONE, SPIN)),
+    ("nmcs: joins by a store that loses an arrival", "nmcs.h",
+     "if (seen == HL_HELD) hl_nmcs_link_first(q, me);",
+     "if ((seen & ~HL_FLAGS) != 0) hl_nmcs_link_first(q, me);", on("nmcs", THREE, SPIN)),
+
+    # --- a flag behind a queue
+    ("flag: the front does not acquire", "flag.h",
+     "if (hl_cas_acq(&f->half.gate, gate, (uint16_t)(HL_FLAG_HELD | HL_FLAG_CLOSED)))",
+     "if (hl_cas(&f->half.gate, gate, (uint16_t)(HL_FLAG_HELD | HL_FLAG_CLOSED)))",
+     on("mcsflag", ONE, SPIN)),
+    ("flag: the front overwrites", "flag.h",
+     "if (hl_cas_acq(&f->half.gate, gate, (uint16_t)(HL_FLAG_HELD | HL_FLAG_CLOSED)))",
+     "if (!(hl_xchg_acq(&f->half.gate, (uint16_t)(HL_FLAG_HELD | HL_FLAG_CLOSED)), 0))",
+     on("mcsflag", ONE, SPIN)),
+    ("flag: the front leaves without promoting the next", "flag.h",
+     "hl_was_t was = hl_promote(next);", "hl_was_t was = HL_WAS_AWAKE;", on("mcsflag", THREE, SPIN)),
+    ("flag: a waiter's link does not release", "flag.h", "if (last) hl_store_rel(&last->next, me);",
+     "if (last) hl_store(&last->next, me);", on("mcsflag", THREE, SPIN)),
+    ("flag: joining does not acquire the last node", "flag.h", "last = hl_xchg_acqrel(q.wide, me);",
+     "last = hl_xchg_rel(q.wide, me);", on("mcsflag", THREE, SPIN)),
+    ("mcsflag: unlock does not release", "mcsflag.h", "hl_store_rel(&l->flag.byte.held, 0);",
+     "hl_store(&l->flag.byte.held, 0);", on("mcsflag", ONE, SPIN)),
+    ("qspin: unlock does not release", "qspin.h", "hl_store_rel(&l->flag.byte.held, 0);",
+     "hl_store(&l->flag.byte.held, 0);", on("qspin", ONE, SPIN)),
+    ("qspin: unlock clears the tail as well", "qspin.h", "hl_store_rel(&l->flag.byte.held, 0);",
+     "hl_store_rel(&l->flag.word, 0);", on("qspin", THREE, SPIN)),
+
+    # --- ali
+    ("ali: a request's end does not release", "ali.h",
+     "if (hl_xchg_rel(&r->node.state, HL_ALI_DONE) == HL_SLEEPING)",
+     "if (hl_xchg_acq(&r->node.state, HL_ALI_DONE) == HL_SLEEPING)", ali("RR")),
+    ("ali: the requester does not acquire", "ali.h", "uintptr_t s = hl_load_acq(&r->node.state);\n"
+     "        if (s == HL_ALI_DONE)", "uintptr_t s = hl_load(&r->node.state);\n"
+     "        if (s == HL_ALI_DONE)", ali("RR")),
+    ("ali: pushing does not release", "ali.h", "if (hl_cas_rel(&l->word, seen, word)) return false;",
+     "if (hl_cas(&l->word, seen, word)) return false;", ali("RR")),
+    ("ali: an owner takes requests without acquire", "ali.h",
+     "if (!hl_cas_acq(&l->word, seen, (seen & HL_ALI_ASYNC) | HL_ALI_HELD)) return false;",
+     "if (!hl_cas(&l->word, seen, (seen & HL_ALI_ASYNC) | HL_ALI_HELD)) return false;", ali("RR")),
+    ("ali: an owner forgets who came after", "ali.h",
+     "if (seen != HL_ALI_HELD) return hl_cas_rel(&l->word, seen, seen & ~HL_ALI_HELD);",
+     "if (seen != HL_ALI_HELD) { hl_store_rel(&l->word, 0); return true; }", ali("AR")),
+    ("ali: nobody watches the word", "ali.h", "*watch = (word & ~seen & flags) != 0;",
+     "*watch = false;", ali("RR")),
+    ("ali: a request is run and left pending", "ali.h", "    o->served++;\n    hl_ali_complete(o, r);",
+     "    o->served++;", ali("RR")),
+    ("ali: a request is run twice", "ali.h", "    HL_ALI_CALL(l, r->fn, r->arg, true);\n",
+     "    HL_ALI_CALL(l, r->fn, r->arg, true);\n    HL_ALI_CALL(l, r->fn, r->arg, true);\n", ali("RR")),
+    ("ali: the request is touched after its end", "ali.h",
+     "    if (hl_xchg_rel(&r->node.state, HL_ALI_DONE) == HL_SLEEPING)",
+     "    uintptr_t was_ = hl_xchg_rel(&r->node.state, HL_ALI_DONE);\n"
+     "    r->arg = NULL;\n    if (was_ == HL_SLEEPING)", ali("RR")),
+    ("ali: unlock does not release", "ali.h", "    hl_store_rel(&l->byte.held, 0);",
+     "    hl_store(&l->byte.held, 0);", ali("LL")),
+    ("ali: a submitted request's end does not release", "ali.h",
+     "hl_store_rel(&r->node.state, HL_ALI_DONE);  // pairs with hl_ali_done()\n"
+     "    hl_ali_serve(l, false);\n}", "hl_store(&r->node.state, HL_ALI_DONE);\n"
+     "    hl_ali_serve(l, false);\n}", ali("XA")),
+    ("ali: done() does not acquire", "ali.h",
+     "    if (hl_load_acq(&r->node.state) == HL_ALI_DONE) return true;\n",
+     "    if (hl_load(&r->node.state) == HL_ALI_DONE) return true;\n", ali("DR")),
+    ("ali: what is put back is lost", "ali.h", "        if (hl_cas_rel(&l->word, seen, word)) return;",
+     "        (void)word; return;", ali("RRL", "-D", "HL_ALI_CAP=1")),
+    ("ali: the lock is handed on and kept", "ali.h", "        return hl_ali_grant(awake);",
+     "        (void)hl_ali_grant(awake); return false;", ali("RRR", "-D", "HL_ALI_CAP=1")),
+]
+
+
+def mutate(include, where, header, old, new):
+    """Copy the headers to `where` with one piece replaced; False if it is not there exactly once."""
+    shutil.copytree(include, where)
+    path = os.path.join(where, "hotlock", header)
+    with open(path, encoding="utf-8") as f:
+        text = f.read()
+    if text.count(old) != 1:
+        return False
+    with open(path, "w", encoding="utf-8") as f:
+        f.write(text.replace(old, new))
+    return True
+
+
+def verdict(hotlock, clients, include, question):
+    client, options = question
+    run = subprocess.run([hotlock, "check", os.path.join(clients, client + ".c"), "-I", include,
+                          "--cflag", "-w", *SMALL, *options], capture_output=True, text=True)
+    found = re.search(r"^COUNTEREXAMPLE: (.*)$", run.stdout, re.M)
+    if run.returncode == 1 and found:
+        return found.group(1), True
+    said = (run.stdout + run.stderr).strip().split("\n")
+    return said[0][:120], False
+
+
+def main():
+    hotlock, include, clients, *names = sys.argv[1:]
+    todo = [m for m in MUTANTS if not names or any(n in m[0] for n in names)]
+    print(f"1..{len(todo)}")
+    killed = 0
+    for number, (name, header, old, new, question) in enumerate(todo, 1):
+        with tempfile.TemporaryDirectory() as directory:
+            where = os.path.join(directory, "include")
+            if mutate(include, where, header, old, new):
+                why, dead = verdict(hotlock, clients, where, question)
+            else:
+                why, dead = f"no longer fits {header}: the piece must be there exactly once", False
+        killed += dead
+        print(f"{'ok' if dead else 'not ok'} {number} - {name}: {why}", flush=True)
+    print(f"# killed {killed} of {len(todo)} mutants")
+    sys.exit(killed != len(todo))
+
+
+main()
