@@ -112,13 +112,21 @@ HL_SLOW bool hl_flag_compete(hl_flag_t *f, hl_wait_policy_t policy, uint64_t dea
     }
 }
 
-// A newcomer that finds the front napping tries for a moment before it joins behind it.
+// A newcomer that finds the front napping tries for a moment before it joins behind it. A lock
+// that is free for the front alone it leaves to it, but not for ever.
 HL_INLINE bool hl_flag_barge(hl_flag_queue_t q, uint64_t deadline_ns) {
     uint64_t begin = hl_ticks(), bypass = hl_ns_to_ticks(HL_BYPASS_NS);
+    uint64_t patience = hl_ns_to_ticks(HL_PATIENCE_NS);
     for (;;) {
-        if (hl_flag_take(q.flag)) return true;
-        if (hl_load(&q.flag->byte.closed) || !hl_flag_has_queue(q)) return false;
-        if (hl_ticks() - begin > bypass || hl_past(deadline_ns)) return false;
+        uint16_t gate = hl_load(&q.flag->half.gate);
+        bool reserved = gate == HL_FLAG_CLOSED;
+        bool late = hl_ticks() - begin > (reserved ? patience : bypass);
+        if (!gate || (reserved && late)) {
+            if (hl_cas_acq(&q.flag->half.gate, gate, (uint16_t)(gate | HL_FLAG_HELD))) return true;
+            continue;
+        }
+        if (!reserved && (late || gate != HL_FLAG_HELD || !hl_flag_has_queue(q))) return false;
+        if (hl_past(deadline_ns)) return false;
         hl_pause();
     }
 }

@@ -251,17 +251,21 @@ HL_SLOW bool hl_heir_compete(hl_tail_t t, hl_wait_policy_t policy, uint64_t dead
 }
 
 // A newcomer that finds the queue being overtaken tries for a moment before it joins: the threads
-// ahead of it are asleep. True: it has the lock.
+// ahead of it are asleep. A lock that is free for the heir alone it leaves to it, but not for
+// ever. True: it has the lock.
 HL_INLINE bool hl_barge(hl_tail_t t, uint64_t deadline_ns) {
     uint64_t begin = hl_ticks(), bypass = hl_ns_to_ticks(HL_BYPASS_NS);
+    uint64_t patience = hl_ns_to_ticks(HL_PATIENCE_NS);
     for (;;) {
         uintptr_t seen = hl_tail_load(t);
-        if (hl_can_take(seen)) {
-            if (hl_tail_take(t, seen)) return true;
+        bool reserved = (seen & HL_FREE) && (seen & HL_CLOSED);
+        bool late = hl_ticks() - begin > (reserved ? patience : bypass);
+        if (hl_can_take(seen) || (reserved && late)) {
+            if (hl_tail_cas_acq(t, seen, seen ? seen & ~HL_FREE : HL_HELD)) return true;
             continue;
         }
-        if ((seen & (HL_BARGE | HL_CLOSED)) != HL_BARGE) return false;
-        if (hl_ticks() - begin > bypass || hl_past(deadline_ns)) return false;
+        if (!reserved && (late || (seen & (HL_BARGE | HL_CLOSED)) != HL_BARGE)) return false;
+        if (hl_past(deadline_ns)) return false;
         hl_pause();
     }
 }

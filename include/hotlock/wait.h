@@ -39,6 +39,11 @@
 #ifndef HL_BYPASS_NS
 #define HL_BYPASS_NS 5000
 #endif
+// How long a newcomer leaves a free lock to a first waiter that has closed the door and does not
+// come: it may be stopped by a signal or a debugger. Longer than a wake-up takes.
+#ifndef HL_PATIENCE_NS
+#define HL_PATIENCE_NS 100000
+#endif
 // A first waiter that lost this many rounds is owed the lock: the door stays closed as it sleeps.
 #ifndef HL_ROUNDS
 #define HL_ROUNDS 4
@@ -160,11 +165,12 @@ static inline void hl_yield(void) {
     errno = saved;
 }
 
-// Sleep for `ns`; a lock must not change errno.
+// Sleep for `ns`. A lock must not change errno, and must not be a cancellation point, as libc's
+// function is.
 static inline void hl_nap(uint64_t ns) {
     int saved = errno;
     struct timespec t = {(time_t)(ns / 1000000000u), (long)(ns % 1000000000u)};
-    clock_nanosleep(CLOCK_MONOTONIC, 0, &t, NULL);
+    syscall(SYS_clock_nanosleep, CLOCK_MONOTONIC, 0, &t, NULL);
     errno = saved;
 }
 

@@ -1,13 +1,6 @@
 // SPDX-License-Identifier: MIT
 // kinds.c - the locks a process can choose from, and the stubs that stand in until it has.
 #include <errno.h>
-#include <sys/syscall.h>
-#include <time.h>
-#include <unistd.h>
-
-// A lock is no cancellation point, so its naps must not be libc's, which are.
-#define clock_nanosleep(clock, flags, time, left) \
-    syscall(SYS_clock_nanosleep, clock, flags, time, left)
 
 #include "hotlock/mcs.h"
 #include "hotlock/mcsflag.h"
