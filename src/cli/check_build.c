@@ -14,8 +14,22 @@
 #include "cli.h"
 #include "program.h"
 
-#define CHECK_LIB "libhotlock-check.a"
-#define MODEL_LIB "libhotlock-check-model.a"
+/* The libraries below the program and in it, and the lists of calls to rename. */
+typedef struct {
+    const char *directory; /* in the build tree */
+    const char *library, *model;
+    const char *renames[3]; /* NULL-ended */
+} parts_t;
+
+static const parts_t check_parts = {
+    "vm", "libhotlock-check.a", "libhotlock-check-model.a", {"redirect.syms"}};
+static const parts_t sim_parts = {
+    "sim", "libhotlock-sim.a", "libhotlock-sim-model.a", {"redirect.syms", "sim-redirect.syms"}};
+
+static const parts_t *parts_of(const check_build_t *b)
+{
+    return b->simulate ? &sim_parts : &check_parts;
+}
 
 typedef struct {
     char **words;
@@ -46,20 +60,20 @@ static void drop(words_t *w)
 /* ---- where the parts are ---- */
 
 /* The build tree first: a command there must not use older installed parts. */
-static char *parts_directory(void)
+static char *parts_directory(const parts_t *parts)
 {
     char *self = realpath("/proc/self/exe", NULL);
     char *found = NULL;
     if (!self)
-        cli_bad("cannot find the checker's parts: /proc is not there");
+        cli_bad("cannot find hotlock's parts: /proc is not there");
     *strrchr(self, '/') = '\0';
     char *places[] = {
-        cli_printf("%s/../vm", self),
+        cli_printf("%s/../%s", self, parts->directory),
         cli_printf("%s/../" HOTLOCK_LIBDIR "/hotlock", self),
         cli_printf(HOTLOCK_PREFIX "/" HOTLOCK_LIBDIR "/hotlock"),
     };
     for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
-        char *file = cli_printf("%s/" CHECK_LIB, places[i]);
+        char *file = cli_printf("%s/%s", places[i], parts->library);
         if (!found && access(file, R_OK) == 0)
             found = cli_printf("%s", places[i]);
         free(file);
@@ -67,7 +81,7 @@ static char *parts_directory(void)
     }
     free(self);
     if (!found)
-        cli_bad("cannot find " CHECK_LIB "; install hotlock, or build all of it");
+        cli_bad("cannot find %s; install hotlock, or build all of it", parts->library);
     return found;
 }
 
@@ -166,6 +180,37 @@ static void remove_at_exit(const char *dir)
 
 /* ---- the steps ---- */
 
+static bool ends_in(const char *name, const char *end)
+{
+    size_t n = strlen(name), m = strlen(end);
+    return n > m && strcmp(name + n - m, end) == 0;
+}
+
+static bool is_clang(const char *compiler) { return strstr(compiler, "clang") != NULL; }
+
+/* Basic blocks are counted, and volatile reads told from others. */
+static const char *const sim_gcc[] = {
+    "-fsanitize-coverage=trace-pc", "--param", "tsan-distinguish-volatile=1", NULL};
+static const char *const sim_clang[] = {
+    "-fsanitize-coverage=trace-pc", "-mllvm", "-tsan-distinguish-volatile", NULL};
+
+/* An object somebody compiled: as it is, if its accesses can be seen. */
+static char *use_object(const char *object)
+{
+    const char *argv[] = {"nm", object, NULL};
+    child_result_t result;
+    if (access(object, R_OK) != 0)
+        cli_bad("%s: %s", object, strerror(errno));
+    check_tool(argv, &result);
+    if (!strstr(result.out, "__tsan_") && !ends_in(object, ".a"))
+        cli_bad("%s is not instrumented; give its source instead, or compile it with -O2 -g "
+                "-fno-pie -fsanitize=thread -fsanitize-coverage=trace-pc", object);
+    child_free(&result);
+    if (!ends_in(object, ".a"))
+        refuse_assembly(object, object);
+    return cli_printf("%s", object);
+}
+
 static char *compile(const check_build_t *b, const char *source, const char *dir, int number)
 {
     static const char *const fixed[] = {
@@ -177,6 +222,8 @@ static char *compile(const check_build_t *b, const char *source, const char *dir
         cli_bad("%s: %s", source, strerror(errno));
     add(&w, b->compiler);
     add_all(&w, fixed);
+    if (b->simulate)
+        add_all(&w, is_clang(b->compiler) ? sim_clang : sim_gcc);
     for (size_t i = 0; i < b->flag_count; i++)
         add(&w, b->flags[i]);
     add(&w, source);
@@ -192,24 +239,32 @@ static char *compile(const check_build_t *b, const char *source, const char *dir
  * One object of the program's and the checker's own threads library; then the calls that are
  * replaced get their new names, and the variables sections by which the checker finds them.
  */
-static char *combine(char *const *objects, const char *parts, const char *dir)
+static char *combine(const check_build_t *b, char *const *objects, const char *parts,
+                     const char *dir)
 {
     char *all = cli_printf("%s/all.o", dir);
-    char *names = cli_printf("--redefine-syms=%s/redirect.syms", parts);
-    char *model = cli_printf("%s/" MODEL_LIB, parts);
-    words_t w = {0};
-    const char *const begin[] = {"ld", "-r", "-d", "-o", all, NULL};
-    const char *const end[] = {"--whole-archive", model, NULL};
+    char *model = cli_printf("%s/%s", parts, parts_of(b)->model);
+    words_t w = {0}, rename = {0};
+    const char *const begin[] = {"ld", "-r", "-d", "-o", all, "--whole-archive", NULL};
     add_all(&w, begin);
     for (; *objects; objects++)
         add(&w, *objects);
-    add_all(&w, end);
+    add(&w, model);
     must((const char *const *)w.words, "combine the program");
     drop(&w);
-    const char *rename[] = {"objcopy", names, "--rename-section", ".data=hl_data", "--rename-section",
-                      ".bss=hl_bss", all, NULL};
-    must(rename, "rename the program's calls");
-    free(names);
+    add(&rename, "objcopy");
+    for (const char *const *list = parts_of(b)->renames; *list; list++) {
+        char *names = cli_printf("--redefine-syms=%s/%s", parts, *list);
+        add(&rename, names);
+        free(names);
+    }
+    static const char *const found[] = {"--rename-section", ".data=hl_data", "--rename-section",
+                                        ".bss=hl_bss", NULL};
+    if (!b->simulate)
+        add_all(&rename, found);
+    add(&rename, all);
+    must((const char *const *)rename.words, "rename the program's calls");
+    drop(&rename);
     free(model);
     return all;
 }
@@ -228,26 +283,47 @@ char *check_build(const check_build_t *b)
 {
     const char *tmp = getenv("TMPDIR");
     char *dir = cli_printf("%s/hotlock-check.XXXXXX", tmp && *tmp ? tmp : "/tmp");
-    char *parts = parts_directory();
+    char *parts = parts_directory(parts_of(b));
     if (!mkdtemp(dir))
         cli_bad("cannot make a directory in %s: %s", tmp && *tmp ? tmp : "/tmp", strerror(errno));
-    char *program = cli_printf("%s/program", dir);
+    char *program = b->output ? cli_printf("%s", b->output) : cli_printf("%s/program", dir);
     remove_at_exit(dir);
     words_t objects = {0};
     for (int i = 0; b->sources[i]; i++) {
-        char *object = compile(b, b->sources[i], dir, i);
+        bool made = b->simulate && (ends_in(b->sources[i], ".o") || ends_in(b->sources[i], ".a"));
+        char *object = made ? use_object(b->sources[i]) : compile(b, b->sources[i], dir, i);
         add(&objects, object);
         free(object);
     }
-    char *all = combine(objects.words, parts, dir);
-    char *lib = cli_printf("%s/" CHECK_LIB, parts);
-    const char *link[] = {b->compiler, "-no-pie", "-g", all, lib, "-o", program,
-                    is_cpp(b->sources) ? "-lstdc++" : "-lc", NULL};
-    must(link, "link");
+    char *all = combine(b, objects.words, parts, dir);
+    char *lib = cli_printf("%s/%s", parts, parts_of(b)->library);
+    words_t link = {0};
+    const char *const begin[] = {b->compiler, "-no-pie", "-g", all, lib, "-o", program, NULL};
+    add_all(&link, begin);
+    for (size_t i = 0; i < b->flag_count; i++)
+        if (strncmp(b->flags[i], "-l", 2) == 0 || strncmp(b->flags[i], "-L", 2) == 0)
+            add(&link, b->flags[i]);
+    add(&link, is_cpp(b->sources) ? "-lstdc++" : "-lc");
+    must((const char *const *)link.words, "link");
+    drop(&link);
     drop(&objects);
     free(all);
     free(lib);
     free(parts);
     free(dir);
     return program;
+}
+
+bool check_is_built(const char *file)
+{
+    char head[4];
+    const char *argv[] = {"nm", file, NULL};
+    child_result_t result;
+    program_head(file, head, sizeof head);
+    if (memcmp(head, "\177ELF", 4) != 0)
+        return false;
+    check_tool(argv, &result);
+    bool built = strstr(result.out, "hotlock_sim_program") != NULL;
+    child_free(&result);
+    return built;
 }

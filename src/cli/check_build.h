@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Builds the program that `hotlock check` explores: instrumented, renamed, on the model checker. */
+/* Builds the program that `hotlock check` explores or `hotlock sim` simulates: instrumented, renamed. */
 #ifndef HOTLOCK_CHECK_BUILD_H
 #define HOTLOCK_CHECK_BUILD_H
 
@@ -13,7 +13,12 @@ typedef struct {
     char **sources;       /* C or C++ files, NULL-ended */
     char **flags;         /* -D, -I and whatever else the compiler shall get */
     size_t flag_count;
+    bool simulate;        /* on the simulator, not the model checker; objects and archives too */
+    const char *output;   /* where the program goes; NULL: a directory that goes when the command ends */
 } check_build_t;
+
+/* Whether FILE is a program built for the simulator; not a program at all is one line, exit 2. */
+bool check_is_built(const char *file);
 
 /*
  * Gives the program's path, in a directory of its own that goes when the command ends. What does

@@ -8,7 +8,9 @@
 int cmd_bench(int argc, char **argv);
 int cmd_check(int argc, char **argv);
 int cmd_locks(int argc, char **argv);
+int cmd_machines(int argc, char **argv);
 int cmd_run(int argc, char **argv);
+int cmd_sim(int argc, char **argv);
 int cmd_try(int argc, char **argv);
 
 #endif

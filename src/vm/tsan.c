@@ -63,12 +63,19 @@ WIDE(fetch_or) WIDE(fetch_xor) WIDE(fetch_nand) WIDE(compare_exchange_strong)
 WIDE(compare_exchange_weak) WIDE(compare_exchange_val)
 
 // ------------------------------------------------------------------------- plain accesses
+// A volatile read may be all that a waiting loop does; an engine may want to know.
+__attribute__((weak)) void engine_volatile_read(uintptr_t a, size_t size, vm_site_t at);
+#define VOLATILE(p, n)                                                                  \
+    do {                                                                                \
+        if (engine_volatile_read) engine_volatile_read(A(p), n, VM_SITE());             \
+        else engine_plain(A(p), n, false, VM_HERE());                                   \
+    } while (0)
 #define PLAIN(n)                                                                        \
     void __tsan_read##n(void *p) { engine_plain(A(p), n, false, VM_HERE()); }           \
     void __tsan_write##n(void *p) { engine_plain(A(p), n, true, VM_HERE()); }           \
     void __tsan_unaligned_read##n(void *p) { engine_plain(A(p), n, false, VM_HERE()); } \
     void __tsan_unaligned_write##n(void *p) { engine_plain(A(p), n, true, VM_HERE()); } \
-    void __tsan_volatile_read##n(void *p) { engine_plain(A(p), n, false, VM_HERE()); }  \
+    void __tsan_volatile_read##n(void *p) { VOLATILE(p, n); }                           \
     void __tsan_volatile_write##n(void *p) { engine_plain(A(p), n, true, VM_HERE()); }  \
     void __tsan_unaligned_volatile_read##n(void *p) {                                   \
         engine_plain(A(p), n, false, VM_HERE());                                        \

@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: MIT */
+/* The parts of `hotlock sim`: what to simulate, what came of it, how it is shown. */
+#ifndef HOTLOCK_SIM_CLI_H
+#define HOTLOCK_SIM_CLI_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdio.h>
+
+#include "machine.h"
+#include "metric.h"
+#include "output.h"
+#include "progress.h"
+#include "stats.h"
+
+enum { SIM_DISTANCES = 5, SIM_EXIT_STUCK = 3 };
+extern const char *const sim_distances[SIM_DISTANCES]; /* for programs: "smt", "l3"... */
+
+/* What one seed of one lock and number of threads gave. Times in ns of simulated time. */
+typedef struct {
+    double rate;          /* per second: sections, or the metric */
+    double sections;
+    double p50, p99, p999, worst, jain, factor;
+    double moves[SIM_DISTANCES];
+    double spin;          /* share of the CPUs' time */
+    double accesses, skipped, host_s, simulated_ns;
+    double preempted, wakes;
+} sim_seed_t;
+
+typedef struct {
+    char *file;           /* and line; "?" if unknown */
+    int line;
+    char *function;
+    double moves[SIM_DISTANCES], ns; /* per section */
+} sim_line_t;
+
+typedef struct {
+    const char *lock;
+    long threads;
+    sim_seed_t *seeds;
+    size_t count;
+    sim_line_t *lines;    /* the hottest first */
+    size_t line_count;
+    char *fault;          /* why there is no result */
+} sim_cell_t;
+
+typedef struct {
+    const char *program;  /* as given */
+    char *path;           /* built to be simulated */
+    bool workload;        /* takes --lock, --threads, --seconds, --json */
+    char **arguments;     /* for the program, NULL-ended */
+    place_machine_t *machine;
+    const char *place;
+    char **locks;
+    size_t lock_count;
+    long *threads;
+    size_t thread_count;
+    long seeds;
+    double jitter, time_ms, limit;
+    const char *metric_text;
+    metric_t metric;
+    sim_cell_t *cells;    /* [lock][thread] */
+    bool partial, show_lines;
+    int stuck;            /* cells that ended in a deadlock */
+} sim_t;
+
+/* Simulates one cell, all seeds of it. */
+void sim_cell(const sim_t *s, sim_cell_t *c);
+void sim_run(sim_t *s);
+sim_cell_t *sim_at(const sim_t *s, size_t lock, size_t thread);
+void sim_cell_free(sim_cell_t *c);
+
+/* Median over the seeds of the double at OFFSET in sim_seed_t. */
+double sim_median(const sim_cell_t *c, size_t offset);
+#define SIM_MEDIAN(cell, field) sim_median(cell, offsetof(sim_seed_t, field))
+/* (most - least) / median of the rate, in percent; 0 with one seed. */
+double sim_spread(const sim_cell_t *c);
+
+void sim_print(const sim_t *s, table_format_t format, FILE *out);
+bool sim_plot(const sim_t *s, const char *file);
+/* "SIMULATED, not measured: ..." in one paragraph; free it. */
+char *sim_conditions(const sim_t *s);
+
+#endif

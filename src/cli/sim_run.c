@@ -1,0 +1,477 @@
+/* SPDX-License-Identifier: MIT */
+/* Runs the simulated program for every lock and number of threads, and reads what it reports. */
+#include <errno.h>
+#include <jansson.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/sysinfo.h>
+#include <unistd.h>
+
+#include "check_build.h"
+#include "child.h"
+#include "cli.h"
+#include "sim.h"
+
+#include <hotlock/hotlock.h>
+
+enum { LINES_MOST = 12, LIMIT_SLACK_S = 20 };
+
+const char *const sim_distances[SIM_DISTANCES] = {"smt", "l3", "socket", "remote", "far"};
+
+sim_cell_t *sim_at(const sim_t *s, size_t lock, size_t thread)
+{
+    return &s->cells[lock * s->thread_count + thread];
+}
+
+double sim_median(const sim_cell_t *c, size_t offset)
+{
+    double *x = cli_alloc(c->count * sizeof *x);
+    for (size_t i = 0; i < c->count; i++)
+        x[i] = *(const double *)((const char *)&c->seeds[i] + offset);
+    double m = stats_median(x, c->count);
+    free(x);
+    return m;
+}
+
+double sim_spread(const sim_cell_t *c)
+{
+    double least = INFINITY, most = 0;
+    for (size_t i = 0; i < c->count; i++) {
+        least = fmin(least, c->seeds[i].rate);
+        most = fmax(most, c->seeds[i].rate);
+    }
+    return c->count ? 100 * (most - least) / SIM_MEDIAN(c, rate) : 0;
+}
+
+/* ---- the command line of the simulated program ---- */
+
+/* TEXT with {threads}, {lock} and {seconds} replaced. */
+static char *fill_in(const sim_t *s, const sim_cell_t *c, const char *text)
+{
+    char *out;
+    size_t size;
+    FILE *f = open_memstream(&out, &size);
+    while (*text) {
+        if (strncmp(text, "{threads}", 9) == 0)
+            fprintf(f, "%ld", c->threads), text += 9;
+        else if (strncmp(text, "{lock}", 6) == 0)
+            fputs(c->lock, f), text += 6;
+        else if (strncmp(text, "{seconds}", 9) == 0)
+            fprintf(f, "%g", s->time_ms / 1000), text += 9;
+        else
+            fputc(*text++, f);
+    }
+    fclose(f);
+    return out;
+}
+
+static char **command_of(const sim_t *s, const sim_cell_t *c)
+{
+    static const char *const workload[] = {
+        "--lock={lock}", "--threads={threads}", "--seconds={seconds}", "--json", NULL};
+    char **argv = cli_alloc(8 * sizeof *argv);
+    size_t n = 0;
+    argv[n++] = cli_printf("%s", s->path);
+    for (const char *const *w = workload; s->workload && *w; w++)
+        argv[n++] = fill_in(s, c, *w);
+    for (char **a = s->arguments; a && *a; a++) {
+        argv = cli_grow(argv, n + 3, sizeof *argv);
+        argv[n++] = fill_in(s, c, *a);
+    }
+    argv[n] = NULL;
+    return argv;
+}
+
+/* A program that does not choose its lock itself gets ours in place of pthread's. */
+static int stand_in(const sim_t *s, const sim_cell_t *c)
+{
+    for (char **a = s->arguments; a && *a; a++)
+        if (strstr(*a, "{lock}"))
+            return -1;
+    return s->workload ? -1 : hl_kind_by_name(c->lock);
+}
+
+static char **environment_of(const sim_t *s, const sim_cell_t *c, const char *report)
+{
+    extern char **environ;
+    int jobs = get_nprocs();
+    char *machine = machine_settings(s->machine), *cpus = machine_cpus(s->machine);
+    char *set = cli_printf("%s jitter=%g seeds=%ld jobs=%d lock=%d limit=%.0f seconds=%g", machine,
+                           s->jitter, s->seeds, jobs, stand_in(s, c), 0.0, s->limit);
+    char *threads = cli_printf("%ld", c->threads);
+    const char *const pairs[][2] = {{"HOTLOCK_SIM", set}, {"HOTLOCK_SIM_CPUS", cpus},
+                                    {"HOTLOCK_SIM_REPORT", report}, {"THREADS", threads}};
+    char **env = child_env(environ, pairs[0][0], pairs[0][1]);
+    for (size_t i = 1; i < sizeof pairs / sizeof *pairs; i++) {
+        char **next = child_env(env, pairs[i][0], pairs[i][1]);
+        child_free_env(env);
+        env = next;
+    }
+    free(machine);
+    free(cpus);
+    free(set);
+    free(threads);
+    return env;
+}
+
+/* ---- reading one seed's report ---- */
+
+static double number(const json_t *o, const char *key)
+{
+    return json_number_value(json_object_get(o, key));
+}
+
+static char *read_file(const char *name)
+{
+    FILE *f = fopen(name, "r");
+    char *text = NULL;
+    size_t size = 0;
+    if (!f)
+        return NULL;
+    if (getdelim(&text, &size, '\0', f) < 0) {
+        free(text);
+        text = cli_printf("%s", "");
+    }
+    fclose(f);
+    return text;
+}
+
+static int by_size(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return x < y ? -1 : x > y;
+}
+
+/* The share of all sections that went to the luckier half of the threads (D. Dice and A. Kogan,
+ * EuroSys 2019): one half is perfectly fair. */
+static double fairness_factor(double *each, size_t n)
+{
+    double all = 0, upper = 0;
+    if (n < 2)
+        return 0.5;
+    qsort(each, n, sizeof *each, by_size);
+    for (size_t i = 0; i < n; i++) {
+        all += each[i];
+        if (i >= n - n / 2)
+            upper += each[i];
+    }
+    return all > 0 ? upper / all : 0.5;
+}
+
+static void read_fairness(sim_seed_t *r, const json_t *threads, const char *key)
+{
+    size_t n = json_array_size(threads), used = 0;
+    double *each = cli_alloc(n * sizeof *each);
+    for (size_t i = 0; i < n; i++) {
+        double v = number(json_array_get(threads, i), key);
+        if (v > 0 || strcmp(key, "ops") == 0) /* the main thread may never take a lock */
+            each[used++] = v;
+    }
+    r->jain = stats_jain(each, used);
+    r->factor = fairness_factor(each, used);
+    free(each);
+}
+
+/* The workload's own JSON: its throughput is that of the time asked for, without start and end. */
+static bool read_workload(sim_seed_t *r, const char *text)
+{
+    json_t *o = json_loads(text, JSON_DISABLE_EOF_CHECK, NULL);
+    if (!o)
+        return false;
+    r->rate = number(o, "ops_per_s");
+    r->sections = number(o, "sections");
+    r->p50 = number(o, "wait_p50_ns");
+    r->p99 = number(o, "wait_p99_ns");
+    r->p999 = number(o, "wait_p999_ns");
+    r->worst = number(o, "wait_max_ns");
+    read_fairness(r, json_object_get(o, "per_thread"), "ops");
+    json_decref(o);
+    return true;
+}
+
+static bool read_metric(const sim_t *s, sim_seed_t *r, char *text)
+{
+    char *seen = NULL, nothing[] = "";
+    child_result_t printed = {.out = text, .out_len = strlen(text), .err = nothing};
+    bool found = metric_find(&s->metric, &printed, &r->rate, &seen);
+    free(seen);
+    return found;
+}
+
+static void read_counts(sim_seed_t *r, const json_t *o)
+{
+    const json_t *moves = json_object_get(o, "moves");
+    for (size_t i = 0; i < SIM_DISTANCES; i++)
+        r->moves[i] = json_number_value(json_array_get(moves, i));
+    r->simulated_ns = number(o, "simulated_ns");
+    r->spin = number(o, "ran_ns") > 0 ? number(o, "spun_ns") / number(o, "ran_ns") : 0;
+    r->skipped = number(o, "skipped");
+    r->accesses = number(o, "loads") + number(o, "stores") + number(o, "changes") +
+                  number(o, "plain");
+    r->host_s = number(o, "host_s");
+    r->preempted = number(o, "preempted");
+    r->wakes = number(o, "wakes");
+    if (r->sections > 0)
+        return;
+    r->sections = number(o, "waits");
+    r->p50 = number(o, "wait_p50_ns");
+    r->p99 = number(o, "wait_p99_ns");
+    r->p999 = number(o, "wait_p999_ns");
+    r->worst = number(o, "wait_max_ns");
+    if (isnan(r->rate))
+        r->rate = 1e9 * r->sections / r->simulated_ns;
+    read_fairness(r, json_object_get(o, "threads"), "sections");
+}
+
+/* Where every thread is, for a program that cannot go on. */
+static char *stacks_of(const sim_t *s, const json_t *report)
+{
+    char *text;
+    size_t size, i;
+    json_t *t;
+    FILE *f = open_memstream(&text, &size);
+    json_array_foreach(json_object_get(report, "threads"), i, t) {
+        json_t *calls = json_object_get(t, "calls");
+        fprintf(f, "\n  thread %zu, CPU %.0f, %s:", i, number(t, "cpu"),
+                json_string_value(json_object_get(t, "state")));
+        for (size_t k = json_array_size(calls); k-- > 0;) {
+            char *pc = cli_printf("0x%llx",
+                                  (long long)json_integer_value(json_array_get(calls, k)) - 1);
+            const char *argv[] = {"addr2line", "-fse", s->path, pc, NULL};
+            child_result_t r;
+            check_tool(argv, &r);
+            size_t name = strcspn(r.out, "\n");
+            const char *place = r.out + name + (r.out[name] != '\0');
+            fprintf(f, " %.*s (%.*s)%s", (int)name, r.out, (int)strcspn(place, " \n"), place,
+                    k ? " <-" : "");
+            child_free(&r);
+            free(pc);
+        }
+    }
+    fclose(f);
+    return text;
+}
+
+/* ---- lines of the source ---- */
+
+static void note_places(sim_cell_t *c, unsigned long **pcs, const json_t *report)
+{
+    size_t i;
+    json_t *p;
+    json_array_foreach(json_object_get(report, "places"), i, p) {
+        unsigned long pc = (unsigned long)json_integer_value(json_object_get(p, "pc"));
+        size_t at = 0;
+        while (at < c->line_count && (*pcs)[at] != pc)
+            at++;
+        if (at == c->line_count) {
+            c->lines = cli_grow(c->lines, at + 1, sizeof *c->lines);
+            *pcs = cli_grow(*pcs, at + 1, sizeof **pcs);
+            c->lines[at] = (sim_line_t){.line = 0};
+            (*pcs)[at] = pc;
+            c->line_count++;
+        }
+        json_t *moves = json_object_get(p, "moves");
+        for (size_t d = 0; d < SIM_DISTANCES; d++)
+            c->lines[at].moves[d] += json_number_value(json_array_get(moves, d));
+        c->lines[at].ns += number(p, "ns");
+    }
+}
+
+/* addr2line's "function\nfile:line" pairs, one per pc, in their order. */
+static void name_lines(const sim_t *s, sim_cell_t *c, const unsigned long *pcs)
+{
+    const char **argv = cli_alloc((c->line_count + 4) * sizeof *argv);
+    size_t n = 0;
+    argv[n++] = "addr2line";
+    argv[n++] = "-fse";
+    argv[n++] = s->path;
+    for (size_t i = 0; i < c->line_count; i++)
+        argv[n++] = cli_printf("0x%lx", pcs[i] ? pcs[i] - 1 : 0); /* the call is just before */
+    child_result_t r;
+    check_tool(argv, &r);
+    char *save = NULL, *at = strtok_r(r.out, "\n", &save);
+    for (size_t i = 0; i < c->line_count && at; i++) {
+        char *place = strtok_r(NULL, "\n", &save), *colon = place ? strrchr(place, ':') : NULL;
+        c->lines[i].function = cli_printf("%s", at);
+        c->lines[i].line = colon ? atoi(colon + 1) : 0;
+        c->lines[i].file = cli_printf("%.*s", colon ? (int)(colon - place) : 1, colon ? place : "?");
+        at = strtok_r(NULL, "\n", &save);
+    }
+    child_free(&r);
+    for (size_t i = 3; i < n; i++)
+        free((char *)argv[i]);
+    free(argv);
+}
+
+static int by_time(const void *a, const void *b)
+{
+    const sim_line_t *x = a, *y = b;
+    return x->ns < y->ns ? 1 : x->ns > y->ns ? -1 : 0;
+}
+
+/* Several instructions of one line become one; what is left is per section. */
+static void merge_lines(sim_cell_t *c)
+{
+    double sections = 0;
+    size_t kept = 0;
+    for (size_t i = 0; i < c->count; i++)
+        sections += c->seeds[i].sections;
+    for (size_t i = 0; i < c->line_count; i++) {
+        size_t k = 0;
+        while (k < kept && (c->lines[k].line != c->lines[i].line ||
+                            strcmp(c->lines[k].file, c->lines[i].file) != 0))
+            k++;
+        if (k == kept) {
+            c->lines[kept++] = c->lines[i];
+            continue;
+        }
+        for (size_t d = 0; d < SIM_DISTANCES; d++)
+            c->lines[k].moves[d] += c->lines[i].moves[d];
+        c->lines[k].ns += c->lines[i].ns;
+        free(c->lines[i].file);
+        free(c->lines[i].function);
+    }
+    qsort(c->lines, kept, sizeof *c->lines, by_time);
+    for (; kept > LINES_MOST; kept--) {
+        free(c->lines[kept - 1].file);
+        free(c->lines[kept - 1].function);
+    }
+    c->line_count = kept;
+    for (size_t i = 0; i < kept && sections > 0; i++) {
+        for (size_t d = 0; d < SIM_DISTANCES; d++)
+            c->lines[i].moves[d] /= sections;
+        c->lines[i].ns /= sections;
+    }
+}
+
+/* ---- one cell ---- */
+
+static void drop_seed(const char *base, long seed)
+{
+    char *file = cli_printf("%s.%ld", base, seed), *out = cli_printf("%s.out", file);
+    unlink(file);
+    unlink(out);
+    free(file);
+    free(out);
+}
+
+/* Reads the seed's report and removes its files; false and c->fault if it is not one to use. */
+static bool read_seed(const sim_t *s, sim_cell_t *c, const char *base, long seed,
+                      unsigned long **pcs)
+{
+    char *file = cli_printf("%s.%ld", base, seed), *out = cli_printf("%s.out", file);
+    char *printed = read_file(out);
+    json_t *o = json_load_file(file, 0, NULL);
+    sim_seed_t r = {.rate = NAN};
+    const char *end = json_string_value(json_object_get(o, "end"));
+    const char *what = json_string_value(json_object_get(o, "what"));
+    if (!o) {
+        c->fault = cli_printf("the program broke off without a report");
+    } else if (strcmp(end, "deadlock") == 0) {
+        char *stacks = stacks_of(s, o);
+        c->fault = cli_printf("deadlock: %s%s", what, stacks);
+        free(stacks);
+    } else if (strcmp(end, "done") != 0) {
+        c->fault = cli_printf("%s", what);
+    } else if (number(o, "status") != 0) {
+        c->fault = cli_printf("the program ended with %.0f", number(o, "status"));
+    } else if (s->workload && !read_workload(&r, printed)) {
+        c->fault = cli_printf("the workload printed no JSON");
+    } else if (s->metric_text && !read_metric(s, &r, printed)) {
+        c->fault = cli_printf("the metric '%s' is not in its output", s->metric_text);
+    } else {
+        read_counts(&r, o);
+        if (s->show_lines)
+            note_places(c, pcs, o);
+        c->seeds[c->count++] = r;
+    }
+    drop_seed(base, seed);
+    json_decref(o);
+    free(printed);
+    free(file);
+    free(out);
+    return !c->fault;
+}
+
+static char *report_base(void)
+{
+    const char *tmp = getenv("TMPDIR");
+    return cli_printf("%s/hotlock-sim.%ld", tmp && *tmp ? tmp : "/tmp", (long)getpid());
+}
+
+static void add_stderr(sim_cell_t *c, const child_result_t *r)
+{
+    if (!r->err_len)
+        return;
+    char *more = cli_printf("%s: %.*s", c->fault, (int)strcspn(r->err, "\n"), r->err);
+    free(c->fault);
+    c->fault = more;
+}
+
+void sim_cell(const sim_t *s, sim_cell_t *c)
+{
+    char *base = report_base(), **argv = command_of(s, c), **env = environment_of(s, c, base);
+    child_spec_t spec = {.path = s->path, .argv = argv, .env = env, .capture = true,
+                         .limit = s->limit * (double)s->seeds + LIMIT_SLACK_S};
+    child_result_t result;
+    unsigned long *pcs = NULL;
+    child_run(&spec, &result);
+    c->seeds = cli_alloc((size_t)s->seeds * sizeof *c->seeds);
+    for (long seed = 1; seed <= s->seeds; seed++) {
+        if (result.end == CHILD_INTERRUPTED || c->fault)
+            drop_seed(base, seed);
+        else
+            read_seed(s, c, base, seed, &pcs);
+    }
+    if (result.end == CHILD_INTERRUPTED && !c->fault)
+        c->fault = cli_printf("interrupted");
+    else if (c->fault)
+        add_stderr(c, &result);
+    if (c->line_count) {
+        name_lines(s, c, pcs);
+        merge_lines(c);
+    }
+    child_free(&result);
+    child_free_env(env);
+    for (char **a = argv; *a; a++)
+        free(*a);
+    free(argv);
+    free(pcs);
+    free(base);
+}
+
+void sim_cell_free(sim_cell_t *c)
+{
+    for (size_t i = 0; i < c->line_count; i++) {
+        free(c->lines[i].file);
+        free(c->lines[i].function);
+    }
+    free(c->lines);
+    free(c->seeds);
+    free(c->fault);
+}
+
+void sim_run(sim_t *s)
+{
+    progress_t progress;
+    s->cells = cli_alloc(s->lock_count * s->thread_count * sizeof *s->cells);
+    progress_begin(&progress, s->lock_count * s->thread_count);
+    for (size_t l = 0; l < s->lock_count; l++) {
+        for (size_t t = 0; t < s->thread_count; t++) {
+            sim_cell_t *c = sim_at(s, l, t);
+            c->lock = s->locks[l];
+            c->threads = s->threads[t];
+            if (s->partial) {
+                c->fault = cli_printf("not simulated");
+                continue;
+            }
+            progress_show(&progress, "%s, %ld threads", c->lock, c->threads);
+            sim_cell(s, c);
+            progress_step(&progress, 1);
+            s->stuck += c->fault && strncmp(c->fault, "deadlock", 8) == 0;
+            s->partial = child_interrupted();
+        }
+    }
+    progress_clear(&progress);
+}
