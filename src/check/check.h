@@ -16,7 +16,13 @@ enum { SPIN_RING = 16, MAX_CALLS = 200, MAX_FOREIGN = 64, VISITS = 64, WEAK_MOST
 #define HEAP_BYTES  ((size_t)1 << 20)
 #define ARENA       ((uintptr_t)0x200000000000)   // stacks, then heaps: addresses never change
 
+typedef enum { SEARCH_ALL, SEARCH_RANDOM, SEARCH_PCT } search_t;
+enum { MAX_DEPTH = 32 };
+
 typedef struct {
+    search_t search;
+    uint64_t samples, seed;   // random and pct: how many executions, and from where
+    int depth;                // pct: ordering constraints of the bugs looked for
     int bound;                // events per thread
     int expiries;             // deadlines that may pass, per thread
     int spurious;             // wake-ups for no reason, per thread
@@ -52,6 +58,8 @@ typedef struct {
     bool parked;              // in a loop that waits; parked_from: where the iteration began
     bool owes_write;          // between the two halves of a read-modify-write
     int parked_from;
+    int idle_since;           // sampling: waits until more writes than that are made; or -1
+    bool eager;               // sampling: its next reads take the newest write
     int joining;              // the thread it waits for, or -1
     id_t_ creator;            // the event that created it
     uintptr_t low;            // the program's own stack pointer, at the last hook
@@ -97,6 +105,13 @@ void explore_read(id_t_ r);                 // a new read: newest source now, th
 bool explore_write(id_t_ w);                // a new write: places it; false: no place exists
 void explore_choice(id_t_ c, unsigned n);
 id_t_ new_event(ev_t type, int order, uint32_t pc);
+
+// ------------------------------------------------------------------------- sample.c
+void sample_begin(uint64_t number);
+int sample_thread(void);
+unsigned sample_below(unsigned n);
+bool sample_rarely(void);
+bool run_can_extend(int t);
 
 // ------------------------------------------------------------------------- shadow.c
 void shadow_init(void);

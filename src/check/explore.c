@@ -148,27 +148,63 @@ static void revisit(id_t_ r, id_t_ w) {
 }
 
 // ------------------------------------------------------------------------- new events
+// Sampling: any consistent source, mostly the newest.
+static void draw_source(id_t_ r) {
+    event_t *e = ev(r);
+    const perloc_t *l = &g->loc[e->loc];
+    clk_t c = before(r);
+    int bound = lower_bound(e->loc, &c);
+    if (bound == l->writes || cpu[current].eager || !sample_rarely()) return;
+    int p = bound + (int)sample_below((unsigned)(l->writes - bound));
+    id_t_ newest = e->rf;
+    e->rf = p ? l->co[p - 1] : INIT;
+    graph_clocks(r);
+    uint64_t block = read_block(e);
+    bool halved = e->op != VM_LOAD && rmw_result(e, &block) && rmw_follows(e->loc, p);
+    if (!halved && graph_consistent()) return;
+    e->rf = newest;
+    graph_clocks(r);
+}
+
+// Sampling: any consistent place in modification order, mostly the last.
+static bool draw_place(id_t_ w) {
+    const event_t *e = ev(w);
+    clk_t c = before(w);
+    int bound = lower_bound(e->loc, &c), last = g->loc[e->loc].writes;
+    if (e->rmw) return place(w, INIT) && (e->copos == last || graph_consistent());
+    int p = sample_rarely() ? bound + (int)sample_below((unsigned)(last - bound + 1)) : last;
+    if (rmw_follows(e->loc, p)) p = last;
+    graph_co_insert(w, p);
+    if (p == last || graph_consistent()) return true;
+    graph_co_remove(w);
+    graph_co_insert(w, last);
+    return true;
+}
+
 void explore_read(id_t_ r) {
     event_t *e = ev(r);
     const perloc_t *l = &g->loc[e->loc];
     if (l->reads == MAX_PER_LOC) check_bound("reads of one location", MAX_PER_LOC);
     clk_t c = before(r);
-    for (int p = lower_bound(e->loc, &c); p < l->writes; p++)
+    for (int p = lower_bound(e->loc, &c); options.search == SEARCH_ALL && p < l->writes; p++)
         push(SOURCE, r, p ? l->co[p - 1] : INIT, e->stamp);
     e->rf = l->writes ? l->co[l->writes - 1] : INIT;
     graph_add_read(r);
     graph_clocks(r);
+    if (options.search != SEARCH_ALL) draw_source(r);
 }
 
 bool explore_write(id_t_ w) {
     if (g->loc[ev(w)->loc].writes == MAX_PER_LOC) check_bound("writes to one location", MAX_PER_LOC);
     graph_clocks(w);
+    if (options.search != SEARCH_ALL) return draw_place(w);
     offer_revisits(w);
     return place(w, INIT);
 }
 
 void explore_choice(id_t_ c, unsigned n) {
-    for (unsigned k = n; --k > 0;) push(CHOICE, c, (uint16_t)k, ev(c)->stamp);
+    if (options.search != SEARCH_ALL) ev(c)->value = sample_rarely() ? sample_below(n) : 0;
+    for (unsigned k = n; options.search == SEARCH_ALL && --k > 0;) push(CHOICE, c, (uint16_t)k, ev(c)->stamp);
     graph_clocks(c);
 }
 

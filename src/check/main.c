@@ -14,7 +14,7 @@
 
 #include "check.h"
 
-options_t options = {.bound = MAX_EVENTS, .timers = true};
+options_t options = {.bound = MAX_EVENTS, .timers = true, .samples = 1000, .depth = 3};
 
 // "ORDER,PC,PC..."
 static void read_weakened(const char *v) {
@@ -37,6 +37,11 @@ static void read_options(const char *text) {
         if (!strcmp(w, "spurious")) options.spurious = atoi(v);
         if (!strcmp(w, "sleeps")) options.sleeps = atoi(v);
         if (!strcmp(w, "loops")) options.loops = atoi(v);
+        if (!strcmp(w, "search"))
+            options.search = !strcmp(v, "random") ? SEARCH_RANDOM : !strcmp(v, "pct") ? SEARCH_PCT : SEARCH_ALL;
+        if (!strcmp(w, "samples")) options.samples = strtoull(v, NULL, 10);
+        if (!strcmp(w, "seed")) options.seed = strtoull(v, NULL, 10);
+        if (!strcmp(w, "depth")) options.depth = atoi(v);
         if (!strcmp(w, "keep")) options.keep_going = atoi(v);
         if (!strcmp(w, "sites")) options.sites = atoi(v);
         if (!strcmp(w, "weaken")) read_weakened(v);
@@ -89,8 +94,19 @@ static void tally(run_end_t end) {
     several_threads = several_threads || g->threads != 1;
 }
 
+// Is there another execution to run?
+static bool another(void) {
+    if (options.replay) return false;
+    if (options.search == SEARCH_ALL) return explore_next();
+    uint64_t number = counts.runs;
+    sample_begin(number);
+    explore_begin();
+    return number < options.samples;
+}
+
 int main(int argc, char **argv) {
     read_options(getenv("HOTLOCK_CHECK"));
+    if (options.replay) options.search = SEARCH_ALL;
     report_init();
     shadow_init();
     run_init(argc, argv);
@@ -101,15 +117,17 @@ int main(int argc, char **argv) {
         report_reset();
         layout_changed = false;
         explore_begin();
+        sample_begin(0);
         if (options.replay) report_load(options.replay);
         do {
             tally(run_once());
             if (options.seconds > 0 && !(counts.runs & 1023))
                 out_of_time = now() - start > options.seconds;
-        } while (!found_bad && !layout_changed && !out_of_time && !options.replay && explore_next());
+        } while (!found_bad && !layout_changed && !out_of_time && another());
     } while (layout_changed && !found_bad && !options.replay);
-    const char *why = found_bad ? "bad" : out_of_time ? "time" : counts.bounded ? "bound"
-                      : options.replay ? "replayed" : !several_threads ? "alone"
+    const char *why = found_bad ? "bad" : options.replay ? "replayed"
+                      : options.search != SEARCH_ALL ? "sampled"
+                      : out_of_time ? "time" : counts.bounded ? "bound" : !several_threads ? "alone"
                       : !counts.complete ? "nothing" : "complete";
     report_end(why, now() - start);
     bool clean = !strcmp(why, "complete");

@@ -299,6 +299,7 @@ void report_end(const char *why, double seconds) {
 }
 
 void check_bound(const char *what, int limit) {
+    if (options.search != SEARCH_ALL && current >= 0) run_stop(RUN_BOUND);  // one sample less
     fprintf(report, "limit %d %s\n", limit, what);
     report_end("limit", 0);
     _exit(3);

@@ -23,6 +23,7 @@ uint32_t run_number;
 int run_prefer = -1, run_ordered;
 uint8_t run_order[MAX_STAMPS];
 static int replayed;          // events of run_order that were done
+static int writes_made;       // in this run, beyond the graph
 
 static fiber_t host;
 static run_end_t ending;
@@ -62,10 +63,26 @@ static bool can_replay(int t) {
     return cpu[id_thread(e->rf)].pos > id_index(e->rf);
 }
 
-static bool can_extend(int t) {
+bool run_can_extend(int t) {
     const vcpu_t *v = &cpu[t];
-    if (!v->started || v->ended || v->parked) return false;
+    if (!v->started || v->ended || v->parked || v->idle_since >= writes_made) return false;
     return v->joining < 0 || cpu[v->joining].ended;
+}
+
+// Sampling, and all are idle: let each look once more, at the newest values; then it is parked.
+static int last_chance(void) {
+    for (int t = 0; t < MAX_THREADS; t++) {
+        vcpu_t *v = &cpu[t];
+        if (!v->started || v->ended || v->parked || v->idle_since < 0) continue;
+        if (v->eager) {
+            v->parked = true;
+            continue;
+        }
+        v->eager = true;
+        v->idle_since = -1;
+        return t;
+    }
+    return -1;
 }
 
 // Gives the processor up: replay first, then the leftmost thread that can go on. The write half of
@@ -84,13 +101,17 @@ static void schedule(void) {
         go(t);
         return;
     }
-    if (run_prefer >= 0 && can_extend(run_prefer)) {
+    if (run_prefer >= 0 && run_can_extend(run_prefer)) {
         go(run_prefer);
         return;
     }
-    for (int t = 0; t < MAX_THREADS; t++) {
-        if (!can_extend(t)) continue;
-        go(t);
+    int next = -1;
+    if (options.search != SEARCH_ALL) next = sample_thread();
+    for (int t = 0; next < 0 && t < MAX_THREADS; t++)
+        if (run_can_extend(t)) next = t;
+    if (next < 0) next = last_chance();
+    if (next >= 0) {
+        go(next);
         return;
     }
     bool all = true;
@@ -102,6 +123,7 @@ static void schedule(void) {
 static event_t *arrive(vm_site_t at) {
     vcpu_t *v = &cpu[current];
     v->low = at.sp + 16;
+    bool drawn = false;
     if (v->plain_loc >= 0) run_flush();
     for (;;) {
         if (v->pos < g->len[current]) {
@@ -110,7 +132,8 @@ static event_t *arrive(vm_site_t at) {
                 return &g->e[current][v->pos++];
             }
         } else if (beyond) {
-            return NULL;
+            if (options.search == SEARCH_ALL || drawn) return NULL;
+            drawn = true;  // who comes first is drawn anew for each event
         }
         schedule();
     }
@@ -179,7 +202,15 @@ static void count_visit(vm_site_t at) {
 }
 
 static void park(void) {
-    cpu[current].parked = true;
+    vcpu_t *v = &cpu[current];
+    if (options.search != SEARCH_ALL) {  // somebody else first; then look again
+        v->idle_since = writes_made;
+        v->spins = 0;
+        schedule();
+        v->idle_since = -1;
+        return;
+    }
+    v->parked = true;
     for (;;) schedule();
 }
 
@@ -200,6 +231,7 @@ static void add_write(const event_t *like, uint64_t block, int order, bool rmw) 
     e->mask = like->mask;
     e->value = block;
     e->rmw = rmw;
+    writes_made++;
     if (!explore_write(w)) run_stop(RUN_STOPPED);
 }
 
@@ -608,7 +640,7 @@ static int effects(int t) {
 static void reset(void) {
     run_number++;
     beyond = false;
-    replayed = 0;
+    replayed = writes_made = 0;
     memcpy(__start_hl_data, saved_data, data_bytes());
     memcpy(__start_hl_bss, saved_bss, bss_bytes());
     for (int t = 0; t < MAX_THREADS; t++) {
@@ -621,6 +653,8 @@ static void reset(void) {
         v->started = v->ended = v->parked = v->owes_write = false;
         v->joining = v->plain_loc = -1;
         v->clock.pc = 0;
+        v->idle_since = -1;
+        v->eager = false;
         v->now = 1000000000000ull;
         v->heap = ARENA + MAX_THREADS * STACK_BYTES + (size_t)t * HEAP_BYTES;
         v->low = (uintptr_t)v->fiber.base;

@@ -20,14 +20,15 @@
 
 enum {
     KEY_MODEL = 0x4d00, KEY_BOUND, KEY_LOOPS, KEY_EXPIRIES, KEY_SPURIOUS, KEY_SLEEPS, KEY_TIMERS,
-    KEY_LIMIT, KEY_CC, KEY_CFLAG, KEY_TRACE, KEY_REPLAY, KEY_GDB, KEY_ORDERS, KEY_OUTCOMES, KEY_BUILD
+    KEY_LIMIT, KEY_CC, KEY_CFLAG, KEY_TRACE, KEY_REPLAY, KEY_GDB, KEY_ORDERS, KEY_OUTCOMES, KEY_BUILD, KEY_SEARCH,
+    KEY_SAMPLES, KEY_SEED, KEY_DEPTH
 };
 
 typedef struct {
     check_build_t build;
     size_t source_count;
-    const char *model, *trace, *replay, *program;
-    long bound, loops, expiries, spurious, sleeps, threads;
+    const char *model, *search, *trace, *replay, *program;
+    long bound, loops, expiries, spurious, sleeps, threads, samples, seed, depth;
     bool no_timers, gdb, orders, outcomes;
     double limit;
 } options_t;
@@ -48,7 +49,12 @@ static const struct argp_option options[] = {
      "Timed sleeps that only a wake-up ends, per thread (default 1)", 2},
     {"no-timers", KEY_TIMERS, NULL, 0, "Timed sleeps end only by a wake-up: finds lost ones", 2},
     {"time-limit", KEY_LIMIT, "SECONDS", 0, "Stop after SECONDS (default 60)", 2},
-    {"outcomes", KEY_OUTCOMES, NULL, 0, "List what complete executions print", 3},
+    {"search", KEY_SEARCH, "WAY", 0,
+     "all (default); random or pct (by priorities): single executions of bigger programs", 3},
+    {"samples", KEY_SAMPLES, "N", 0, "How many random or pct executions (default 10000)", 3},
+    {"seed", KEY_SEED, "N", 0, "Where random choices begin (default 1)", 3},
+    {"depth", KEY_DEPTH, "N", 0, "pct: ordering constraints of the bugs looked for (default 3)", 3},
+    {"outcomes", KEY_OUTCOMES, NULL, 0, "List what complete executions print", 4},
     {"orders", KEY_ORDERS, NULL, 0, "Weaken each memory order in turn: which are needed?", 3},
     {"trace", KEY_TRACE, "FILE", 0, "Write the counterexample to FILE for --replay", 3},
     {"replay", KEY_REPLAY, "FILE", 0, "Run the one execution in FILE", 3},
@@ -70,20 +76,24 @@ static void add_source(options_t *o, char *file)
     o->build.sources[o->source_count] = NULL;
 }
 
-static const char *model_name(const char *text)
+static const char *one_of(const char *what, const char *text, const char *const *names)
 {
-    static const char *const names[] = {"sc", "tso", "c11"};
-    for (size_t i = 0; i < 3; i++)
-        if (!strcmp(text, names[i]))
-            return names[i];
-    cli_bad("unknown model '%s'; nearest is '%s'", text, nearest_name(text, (const char **)names, 3));
+    size_t count = 0;
+    for (; names[count]; count++)
+        if (!strcmp(text, names[count]))
+            return names[count];
+    cli_bad("unknown %s '%s'; nearest is '%s'", what, text,
+            nearest_name(text, (const char **)names, count));
 }
+
+static const char *const models[] = {"sc", "tso", "c11", NULL};
+static const char *const searches[] = {"all", "random", "pct", NULL};
 
 static error_t parse(int key, char *arg, struct argp_state *state)
 {
     options_t *o = state->input;
     switch (key) {
-    case KEY_MODEL: o->model = model_name(arg); return 0;
+    case KEY_MODEL: o->model = one_of("model", arg, models); return 0;
     case 't': o->threads = cli_long("--threads", arg, 1, 15); return 0;
     case 'D': add_flag(o, cli_printf("-D%s", arg)); return 0;
     case 'I': add_flag(o, cli_printf("-I%s", arg)); return 0;
@@ -96,6 +106,10 @@ static error_t parse(int key, char *arg, struct argp_state *state)
     case KEY_SLEEPS: o->sleeps = cli_long("--sleeps", arg, 0, 100); return 0;
     case KEY_TIMERS: o->no_timers = true; return 0;
     case KEY_LIMIT: o->limit = cli_seconds("--time-limit", arg); return 0;
+    case KEY_SEARCH: o->search = one_of("search", arg, searches); return 0;
+    case KEY_SAMPLES: o->samples = cli_long("--samples", arg, 1, 1000000000); return 0;
+    case KEY_SEED: o->seed = cli_long("--seed", arg, 0, LONG_MAX - 1); return 0;
+    case KEY_DEPTH: o->depth = cli_long("--depth", arg, 1, 32); return 0;
     case KEY_OUTCOMES: o->outcomes = true; return 0;
     case KEY_ORDERS: o->orders = true; return 0;
     case KEY_TRACE: o->trace = arg; return 0;
@@ -122,8 +136,9 @@ static const struct argp argp = {
 static char *settings(const options_t *o, const char *more)
 {
     return cli_printf("model=%s bound=%ld loops=%ld expiries=%ld spurious=%ld sleeps=%ld timers=%d "
-                      "seconds=%g%s", o->model, o->bound, o->loops, o->expiries, o->spurious,
-                      o->sleeps, !o->no_timers, o->limit, more);
+                      "seconds=%g search=%s samples=%ld seed=%ld depth=%ld%s", o->model, o->bound,
+                      o->loops, o->expiries, o->spurious, o->sleeps, !o->no_timers, o->limit,
+                      o->search, o->samples, o->seed, o->depth, more);
 }
 
 static char *report_name(const char *program) { return cli_printf("%s.report", program); }
@@ -237,6 +252,10 @@ static int verdict(const options_t *o, const trace_t *t, const char *program, FI
                 "It is no wait the checker could recognise: an iteration changes something.\n"
                 "%llu executions without a counterexample, %.2f s\nbounds: %s\n", o->model, at->file,
                 at->line, at->function, t->bounded, t->runs, t->complete, t->seconds, bounds);
+    } else if (!strcmp(t->end, "sampled")) {
+        fprintf(out, "NOT VERIFIED for %s: %llu executions (%s, seed %ld), none of them wrong, %.2f s\n"
+                "%llu more met a bound\nbounds: %s\n", o->model, t->complete, o->search, o->seed,
+                t->seconds, t->bounded, bounds);
     } else if (!strcmp(t->end, "time")) {
         fprintf(out, "NOT VERIFIED for %s: the time limit of %g s passed after %llu executions without "
                 "a counterexample\nbounds: %s\n", o->model, o->limit, t->complete, bounds);
@@ -299,13 +318,16 @@ static void explore_weakened(const char *program, const char *more, trace_t *t)
 
 int cmd_check(int argc, char **argv)
 {
-    options_t o = {.model = "c11", .bound = 250, .expiries = 1, .spurious = 1, .sleeps = 1, .limit = 60,
+    options_t o = {.model = "c11", .search = "all", .samples = 10000, .seed = 1, .depth = 3,
+                   .bound = 250, .expiries = 1, .spurious = 1, .sleeps = 1, .limit = 60,
                    .build.compiler = "gcc"};
     cli_parse(&argp, argc, argv, false, &o);
     if (!o.source_count)
         cli_bad("no program given; write its source file");
     if (o.gdb && !o.replay)
         cli_bad("--gdb shows a known execution; name it with --replay FILE");
+    if (o.orders && strcmp(o.search, "all") != 0)
+        cli_bad("--orders compares complete searches; leave --search out");
     if (o.orders && (o.replay || o.trace))
         cli_bad("--orders runs many explorations; it goes with neither --replay nor --trace");
     char *replay = o.replay ? realpath(o.replay, NULL) : NULL;

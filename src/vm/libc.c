@@ -142,7 +142,8 @@ long vm_syscall(long number, ...) {
                         bits ? (uint32_t)a[5] : FUTEX_BITSET_MATCH_ANY);
     }
     if (number == SYS_gettid) return engine_self() + 1;
-    if (number == SYS_sched_yield) return 0;
+    if (number == SYS_sched_yield || number == SYS_nanosleep || number == SYS_clock_nanosleep) return 0;
+    if (number == SYS_clock_gettime) return vm_clock_gettime((clockid_t)a[0], (struct timespec *)a[1]);
     char text[64];
     snprintf(text, sizeof text, "system call %ld", number);
     engine_unsupported(text, VM_HERE());

@@ -106,6 +106,9 @@ int main(void) {
         entered += (int)(long)result;
     }
     assert(sections == entered);
+#ifndef LAST_FREES
+    assert(!OF(_is_locked)(lock));
+#endif
     for (int i = 0; i < THREADS; i++)
         for (int j = 0; j < SECTIONS; j++) assert(done[i][j] <= 1);
     return 0;

@@ -1,0 +1,88 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""locks HOTLOCK INCLUDE CLIENTS [--all] [LOCK...]: our locks, verified.
+
+Every lock: 2 threads with lock, trylock and lock_until, each wait policy, the memory freed by the last
+user, calls into the library instead of inline code; 3 threads where that takes seconds. With --all
+also what takes minutes. Prints TAP; the counts are part of the message, not of the test.
+"""
+import os
+import re
+import subprocess
+import sys
+
+LOCKS = ("tas", "ticket", "mcs", "nmcs", "nmcs4", "mcsflag", "qspin", "park", "ali")
+SMALL = ("-D", "HL_POOL_NODES=16", "-D", "HL_SPIN_NS=0", "-D", "HL_PARK_SPIN_NS=0", "-D",
+         "HL_BYPASS_NS=0", "--loops", "8")
+QUIET = ("--expiries", "0", "--spurious", "0", "--sleeps", "0")
+SPIN, YIELD, PARK = ("-D", "POLICY=HL_WAIT_SPIN"), ("-D", "POLICY=HL_WAIT_YIELD"), \
+    ("-D", "POLICY=HL_WAIT_PARK")
+OUT_OF_LINE = ("-D", "HL_INLINE_LOCK=0", "-D", "HL_INLINE_TRYLOCK=0", "-D", "HL_INLINE_UNLOCK=0")
+
+# A loop that sleeps and writes its state each time is no wait: such a case may meet the bound.
+BOUNDED = {("ali", PARK)}
+# Three threads with one section: which locks take seconds, which take minutes.
+THREE_FAST, THREE_SLOW = ("tas", "ticket", "park", "ali"), ("mcs", "nmcs", "nmcs4", "mcsflag", "qspin")
+# What the threads of ali do, one letter each (clients/ali.c).
+ALI = ("RS", "SS", "DA", "AA", "AL", "LA", "RA", "TA", "SL", "XA")
+ALI_TIMED = ("RU", "UA")
+ALI_THREE = ("RRR", "RRL", "RLA", "RSA", "AAR", "AAL")
+
+
+def questions(everything):
+    """Yield lock, what is asked, client, options, whether a bound is acceptable."""
+    for lock in LOCKS:
+        def two(what, *parts, bounded=False, client="lock"):
+            options = ["-t", "2", "-D", f"LOCK={lock}"]
+            for part in parts:
+                options += part
+            return lock, f"2 threads, {what}", client, options, bounded
+        for name, policy in (("spin", SPIN), ("yield", YIELD), ("park", PARK)):
+            yield two(name, policy, QUIET, bounded=(lock, policy) in BOUNDED)
+        yield two("trylock", SPIN, QUIET, ("-D", "WAYS=LT"))
+        yield two("lock_until", SPIN, ("--expiries", "1", "-D", "WAYS=LU"))
+        yield two("both lock_until", SPIN, ("--expiries", "1", "-D", "WAYS=U"))
+        yield two("last user frees", SPIN, QUIET, ("-D", "LAST_FREES"))
+        yield two("out of line", SPIN, QUIET, OUT_OF_LINE, client="library")
+        if everything or lock in ("tas", "ticket", "park", "ali"):
+            yield two("2 sections", SPIN, QUIET, ("-D", "SECTIONS=2"))
+        if everything or lock in THREE_FAST:
+            _, _, client, options, bounded = two("", SPIN, QUIET)
+            yield lock, "3 threads, spin", client, ["-t", "3", *options[2:]], bounded
+    for ways in ALI + ALI_TIMED + ALI_THREE:
+        expiries = "1" if ways in ALI_TIMED else "0"
+        yield "ali", f"{ways}, cap 1", "ali", ["-t", str(len(ways)), "-D", f"WAYS={ways}", *SPIN, *QUIET,
+                                               "--expiries", expiries, "-D", "HL_ALI_CAP=1"], False
+
+
+def ask(hotlock, include, clients, lock, client, options, limit):
+    sources = [os.path.join(clients, ("lock" if client == "library" else client) + ".c")]
+    if client == "library":
+        sources.append(os.path.join(clients, "library.c"))
+    extra = {"mcs": ("-D", "NODE"), "ali": ("-D", "RUN")}.get(lock, ())
+    return subprocess.run([hotlock, "check", *sources, "-I", include, *SMALL, *extra, *options,
+                           "--time-limit", str(limit)], capture_output=True, text=True)
+
+
+def main():
+    hotlock, include, clients, *rest = sys.argv[1:]
+    everything = "--all" in rest
+    chosen = [r for r in rest if r != "--all"] or LOCKS
+    todo = [q for q in questions(everything) if q[0] in chosen]
+    print(f"1..{len(todo)}")
+    failed = 0
+    for number, (lock, what, client, options, bounded) in enumerate(todo, 1):
+        run = ask(hotlock, include, clients, lock, client, options, 600 if everything else 100)
+        verified = re.search(r"^verified for \S+ (\d+ executions, \S+ s)", run.stdout, re.M)
+        met = re.search(r"^NOT VERIFIED .* met the bound", run.stdout, re.M)
+        good = verified or (bounded and met)
+        failed += not good
+        print(f"{'ok' if good else 'not ok'} {number} - {lock}, {what}: "
+              f"{verified.group(1) if verified else 'bounded' if good else 'FAILED'}", flush=True)
+        if not good:
+            print("# " + " ".join(options) + "\n# " +
+                  (run.stdout + run.stderr)[:3000].replace("\n", "\n# "))
+    sys.exit(failed > 0)
+
+
+main()
