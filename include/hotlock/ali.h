@@ -243,9 +243,23 @@ HL_INLINE bool hl_ali_grant(hl_ali_req_t *r) {
     }
 }
 
+// Drops the requests of hl_ali_lock_until() that have timed out.
+HL_INLINE void hl_ali_drop_gone(hl_ali_list_t *list) {
+    hl_ali_list_t rest = {NULL, NULL};
+    while (list->first) {
+        hl_ali_req_t *r = hl_ali_pop(list);
+        uintptr_t s = hl_load_acq(&r->node.state);  // pairs with hl_ali_watch()
+        if (hl_is_gone(s) && hl_cas(&r->node.state, s, HL_OUT)) hl_node_free(&r->node);
+        else hl_ali_append(&rest, r);
+    }
+    *list = rest;
+}
+
 // The owner stops with requests left: it hands the lock to the first requester that is awake, or
-// rouses one and frees the lock. False: the one it chose had timed out, the lock is still ours.
+// rouses one and frees the lock. False: all or the one it chose had timed out, the lock is ours.
 HL_INLINE bool hl_ali_pass_on(hl_ali_t *l, hl_ali_owner_t *o) {
+    hl_ali_drop_gone(&o->list);
+    if (!o->list.first) return false;
     hl_ali_req_t *awake = NULL, *sleeper = NULL;
     for (hl_ali_req_t *r = o->list.first; r && !awake; r = hl_ali_next(r)) {
         uintptr_t s = hl_load(&r->node.state);
@@ -447,7 +461,7 @@ HL_SLOW void hl_ali_lock_slow(hl_ali_t *l) {
 }
 
 HL_SLOW bool hl_ali_lock_until_slow(hl_ali_t *l, uint64_t deadline_ns) {
-    hl_poll_t poll = hl_poll_begin(HL_WAIT_YIELD, deadline_ns);
+    hl_poll_t poll = hl_poll_begin(HL_WAIT_PARK, deadline_ns);
     bool queued, watch;
     hl_ali_req_t *me;
     do {

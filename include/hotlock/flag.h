@@ -152,13 +152,13 @@ HL_INLINE bool hl_flag_wait(hl_flag_queue_t q, hl_node_t *me, bool queued, hl_wa
 
 // lock() with a node of the pool, or polling while none is to be had.
 HL_INLINE bool hl_flag_lock_pooled(hl_flag_queue_t q, hl_wait_policy_t own, uint64_t deadline_ns) {
-    hl_poll_t poll = hl_poll_begin(HL_WAIT_YIELD, deadline_ns);
+    hl_poll_t poll = hl_poll_begin(HL_WAIT_PARK, deadline_ns);
     bool got, queued, left;
     hl_node_t *me;
     do {
         if (hl_flag_take(q.flag)) return true;
         if (hl_past(deadline_ns)) return false;
-        me = hl_node_claim(q.flag, &queued);
+        me = hl_node_claim_for(q.flag, deadline_ns, &queued);
     } while (!me && hl_poll(&poll));
     if (!me) return false;
     got = hl_flag_wait(q, me, queued, own, deadline_ns, &left);

@@ -92,7 +92,7 @@ HL_API_LOCK void hl_run(hl_lock_t *l, void (*fn)(void *), void *arg);
 
 // A node for a holder of mcs, which may be released by another thread, anywhere.
 HL_INLINE hl_node_t *hl_mcs_borrow(uint64_t deadline_ns) {
-    hl_poll_t poll = hl_poll_begin(HL_WAIT_YIELD, deadline_ns);
+    hl_poll_t poll = hl_poll_begin(HL_WAIT_PARK, deadline_ns);
     bool queued;
     hl_node_t *n;
     while (!(n = hl_node_claim(NULL, &queued)) && hl_poll(&poll)) continue;

@@ -95,7 +95,7 @@ HL_INLINE void hl_mcs_replace(hl_mcs_t *l, hl_node_t *pooled, hl_mcs_node_t *me)
 }
 
 HL_SLOW bool hl_mcs_lock_until_slow(hl_mcs_t *l, hl_mcs_node_t *me, uint64_t deadline_ns) {
-    hl_poll_t poll = hl_poll_begin(HL_WAIT_YIELD, deadline_ns);
+    hl_poll_t poll = hl_poll_begin(HL_WAIT_PARK, deadline_ns);
     hl_node_t *pooled;
     bool got = true, queued, left = false;
     do {

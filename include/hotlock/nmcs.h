@@ -48,7 +48,7 @@ HL_INLINE void hl_nmcs_link_first(hl_queue_t q, hl_node_t *n) {
 
 HL_INLINE hl_node_t *hl_nmcs_await_first(hl_queue_t q) {
     if (q.first) return hl_await_link(q.first);
-    hl_poll_t wait = hl_poll_begin(HL_WAIT_YIELD, HL_NO_DEADLINE);
+    hl_poll_t wait = hl_poll_begin(HL_WAIT_PARK, HL_NO_DEADLINE);
     uint16_t name;
     while (!(name = hl_load_acq(q.first_name))) (void)hl_poll(&wait);
     return hl_named(q.tail, name);
@@ -101,13 +101,14 @@ HL_INLINE bool hl_nmcs_wait(hl_queue_t q, hl_node_t *me, uint64_t deadline_ns, b
 
 // lock() with a node of the pool, or polling while none is to be had.
 HL_INLINE bool hl_nmcs_lock_pooled(hl_queue_t q, uint64_t deadline_ns) {
-    hl_poll_t poll = hl_poll_begin(HL_WAIT_YIELD, deadline_ns);
+    const void *lock = q.tail.wide ? (void *)q.tail.wide : (void *)q.tail.word;
+    hl_poll_t poll = hl_poll_begin(HL_WAIT_PARK, deadline_ns);
     bool got, queued, left = false;
     hl_node_t *me;
     do {
         if (hl_tail_take(q.tail, hl_tail_load(q.tail))) return true;
         if (hl_past(deadline_ns)) return false;
-        me = hl_node_claim(q.tail.wide ? (void *)q.tail.wide : (void *)q.tail.word, &queued);
+        me = hl_node_claim_for(lock, deadline_ns, &queued);
     } while (!me && hl_poll(&poll));
     if (!me) return false;
     if (!queued) hl_node_ready(me, HL_WAITING);

@@ -13,7 +13,8 @@
 // The price of the plain store: a waiter that sets `asleep` between the unlocker's look and
 // its store is not woken by that unlock. Nobody can pass the lock on without seeing `asleep` then,
 // so this matters only if the lock falls idle at once; the sleeper finds it free by its own
-// timer, which runs out after a quarter of the time it has waited (50 us at least, 1 s at most).
+// timer, which runs out after a quarter of the time it has waited (50 us at least, 100 ms at
+// most).
 //
 // Cost: one atomic to lock, a plain store to unlock; 4 bytes. Unfair, but a woken thread
 // competes at once. Shared memory: with HL_PARK_SHARED_INIT.
@@ -80,7 +81,7 @@ HL_SLOW bool hl_park_lock_slow(hl_park_t *l, uint64_t deadline_ns) {
         uint64_t now = hl_now_ns();
         if (now >= deadline_ns) return false;
         uint64_t timer = (now - begin) / 4;  // the missed wake-up: see the head of this file
-        timer = now + (timer < 50000 ? 50000 : timer > 1000000000 ? 1000000000 : timer);
+        timer = now + (timer < 50000 ? 50000 : timer > 100000000 ? 100000000 : timer);
         hl_futex_wait(&l->word, new_, timer < deadline_ns ? timer : deadline_ns,
                       hl_park_futex(new_));
     }
@@ -91,7 +92,8 @@ HL_API_LOCK void hl_park_lock(hl_park_t *l) {
 }
 
 HL_API_LOCK bool hl_park_lock_until(hl_park_t *l, uint64_t deadline_ns) {
-    return !hl_xchg_acq(&l->byte.held, 1) || hl_park_lock_slow(l, deadline_ns);
+    return !hl_xchg_acq(&l->byte.held, 1) ||
+           (!hl_past(deadline_ns) && hl_park_lock_slow(l, deadline_ns));
 }
 #endif
 

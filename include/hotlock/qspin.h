@@ -8,7 +8,8 @@
 //   low half   held and closed: the table in flag.h
 //   high half  tail: the last waiter, 0: nobody waits
 //
-// The fast path wants the whole word to be 0, so it does not overtake a queue.
+// The fast path wants the whole word to be 0, so it overtakes no queue; the slow path and
+// trylock do, while the front naps.
 //
 // Cost: one atomic to lock, a plain store to unlock; 4 bytes. First come, first served while the
 // first waiter is awake. Not for memory shared by processes: each has its own pool.

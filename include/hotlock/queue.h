@@ -48,7 +48,10 @@ HL_INLINE void hl_node_ready(hl_node_t *n, uintptr_t state) {
 // may outlive their call. A node is claimed by its flag, so a thread has no identity, nothing is
 // set up and nothing is given back at thread exit. When all are in use, waiters poll.
 #ifndef HL_POOL_NODES
-#define HL_POOL_NODES 4096  // at most; index 0 means none, 1 means HL_HELD
+#define HL_POOL_NODES 4096  // index 0 means none, 1 means HL_HELD
+#endif
+#if HL_POOL_NODES < 4 || HL_POOL_NODES > 4096
+#error "HL_POOL_NODES: from 4 to 4096, for a tail names a node by 12 bits"
 #endif
 typedef struct {
     hl_node_t node;
@@ -59,10 +62,10 @@ typedef struct {
 typedef struct { hl_pool_node_t at[HL_POOL_NODES]; } hl_pool_t;
 HL_GLOBAL(hl_pool_t, hl_pool);
 
-// A node for a wait on `lock`: one that an earlier call left in its queue (*queued: awake again, in
-// its old place), or a free one (always, for a lock of NULL); NULL when none is near. The search
-// starts at a place that depends on the thread's stack, so a thread finds the same node, still
-// in its cache.
+// A node for a timed wait on `lock`: one that an earlier call left in its queue (*queued: awake
+// again, in its old place), or a free one. Always a free one for a lock of NULL, which is for waits
+// without a deadline: they leave nothing behind. NULL when none is near. The search starts at a
+// place that depends on the thread's stack, so a thread finds the same node, still in its cache.
 HL_INLINE hl_node_t *hl_node_claim(const void *lock, bool *queued) {
     uintptr_t stack = (uintptr_t)__builtin_frame_address(0) >> 14;
     uint32_t at = (uint32_t)(stack * 2654435761u) >> 8;
@@ -79,16 +82,32 @@ HL_INLINE hl_node_t *hl_node_claim(const void *lock, bool *queued) {
     return NULL;
 }
 
+HL_INLINE hl_node_t *hl_node_claim_for(const void *lock, uint64_t deadline_ns, bool *queued) {
+    return hl_node_claim(deadline_ns == HL_NO_DEADLINE ? NULL : lock, queued);
+}
+
 HL_INLINE void hl_node_free(hl_node_t *n) {
     hl_store_rel(&((hl_pool_node_t *)(void *)n)->claimed, 0u);
 }
 
+// In a forked child, before it waits for a lock: the nodes of waits that timed out are in no queue
+// of the child's, if it starts with locks set up afresh.
+static inline void hl_pool_after_fork(void) {
+    for (unsigned i = 2; i < HL_POOL_NODES; i++) {
+        hl_pool_node_t *n = &hl_pool.at[i];
+        if (!hl_load(&n->claimed) || !hl_is_gone(hl_load(&n->node.state))) continue;
+        hl_store(&n->node.state, HL_OUT);
+        hl_node_free(&n->node);
+    }
+}
+
 // ------------------------------------------------------------------------- waiting in the queue
-// A link that is certain to come: its writer is between joining the queue and linking itself.
+// A link that is certain to come: its writer is between joining the queue and linking itself. The
+// policy is to nap, not to yield, which would not let a writer of lower priority run.
 HL_INLINE hl_node_t *hl_await_link(hl_atomic_node_t *link) {
     hl_node_t *n = hl_load_acq(link);
     if (hl_likely(n != NULL)) return n;
-    hl_poll_t wait = hl_poll_begin(HL_WAIT_YIELD, HL_NO_DEADLINE);
+    hl_poll_t wait = hl_poll_begin(HL_WAIT_PARK, HL_NO_DEADLINE);
     while (!(n = hl_load_acq(link))) (void)hl_poll(&wait);
     return n;
 }
@@ -235,9 +254,12 @@ HL_SLOW bool hl_heir_compete(hl_tail_t t, hl_wait_policy_t policy, uint64_t dead
             continue;
         }
         hl_pause();
-        if (!(seen & HL_BARGE)) continue;  // the releaser is about to free it
-        if (hl_past(deadline_ns)) return false;
         uint64_t spent = hl_ticks() - begin;
+        if (!(seen & HL_BARGE)) {  // the releaser is about to free it
+            if (spent > spin && policy != HL_WAIT_SPIN) hl_nap(HL_SPIN_NS);
+            continue;
+        }
+        if (hl_past(deadline_ns)) return false;
         if (spent < bypass) continue;
         if (spent < bypass + spin || policy != HL_WAIT_PARK) {
             if (!(seen & HL_CLOSED)) (void)hl_tail_cas(t, seen, seen | HL_CLOSED);

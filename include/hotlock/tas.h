@@ -54,7 +54,8 @@ HL_API_LOCK void hl_tas_lock(hl_tas_t *l) {
 }
 
 HL_API_LOCK bool hl_tas_lock_until(hl_tas_t *l, uint64_t deadline_ns) {
-    return !hl_xchg_acq(&l->held, 1) || hl_tas_lock_slow(l, deadline_ns);
+    return !hl_xchg_acq(&l->held, 1) ||
+           (!hl_past(deadline_ns) && hl_tas_lock_slow(l, deadline_ns));
 }
 #endif
 

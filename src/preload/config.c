@@ -9,6 +9,7 @@
 #include <sys/auxv.h>
 
 #include "hotlock/park.h"
+#include "hotlock/queue.h"
 #include "preload.h"
 
 extern char **environ;
@@ -149,6 +150,7 @@ static void publish(const hlp_ops_t *ops) {
 }
 
 static void in_child(void) {
+    hl_pool_after_fork();
     refreshing = (hl_park_t)HL_PARK_INIT;
     hlp_fast.generation++;
 }
