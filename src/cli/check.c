@@ -30,6 +30,7 @@ typedef struct {
     const char *model, *search, *trace, *replay, *program;
     long bound, loops, expiries, spurious, sleeps, threads, samples, seed, depth;
     bool no_timers, gdb, orders, outcomes;
+    output_t output;
     double limit;
 } options_t;
 
@@ -93,6 +94,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 {
     options_t *o = state->input;
     switch (key) {
+    case ARGP_KEY_INIT: state->child_inputs[0] = &o->output; return 0;
     case KEY_MODEL: o->model = one_of("model", arg, models); return 0;
     case 't': o->threads = cli_long("--threads", arg, 1, 15); return 0;
     case 'D': add_flag(o, cli_printf("-D%s", arg)); return 0;
@@ -121,8 +123,10 @@ static error_t parse(int key, char *arg, struct argp_state *state)
     }
 }
 
+static const struct argp_child children[] = {{&output_argp, 0, NULL, 0}, {0}};
 static const struct argp argp = {
     .options = options,
+    .children = children,
     .parser = parse,
     .args_doc = "FILE.c...",
     .doc = "Builds a pthread program and explores every execution the memory model allows: data races, "
@@ -221,51 +225,97 @@ static void copy_file(const char *from, const char *to)
     free(text);
 }
 
-static int verdict(const options_t *o, const trace_t *t, const char *program, FILE *out)
+/* What cannot be checked at all is one line and exit 2. */
+static void refuse_unusable(const options_t *o, const trace_t *t)
+{
+    const trace_spot_t *where = trace_spot(t, t->pc);
+    if (!strcmp(t->end, "alone"))
+        cli_bad("%s: the program never has two threads; there is nothing to check", o->build.sources[0]);
+    if (strcmp(t->end, "unusable") != 0)
+        return;
+    if (t->pc && where->line)
+        cli_bad("%s:%d: %s", where->file, where->line, t->what);
+    cli_bad("%s", t->what);
+}
+
+static int exit_code(const trace_t *t)
+{
+    return !strcmp(t->end, "complete") || !strcmp(t->end, "replayed") ? 0 : !strcmp(t->end, "bad") ? 1 : 3;
+}
+
+static void print_not_verified(const options_t *o, const trace_t *t, FILE *out)
+{
+    const trace_spot_t *at = trace_spot(t, t->bound_pc);
+    fprintf(out, "NOT VERIFIED for %s: ", o->model);
+    if (!strcmp(t->end, "bound"))
+        fprintf(out, "a loop at %s:%d in %s() met the bound in %llu of %llu runs\n"
+                "It is no wait the checker could recognise: an iteration changes something.\n", at->file,
+                at->line, at->function, t->bounded, t->runs);
+    else if (!strcmp(t->end, "sampled"))
+        fprintf(out, "these were single executions (%s, seed %ld); %llu more met a bound\n", o->search,
+                o->seed, t->bounded);
+    else if (!strcmp(t->end, "time"))
+        fprintf(out, "the time limit of %g s passed\n", o->limit);
+    else if (!strcmp(t->end, "limit"))
+        fprintf(out, "too many %s for the checker\n", t->what);
+    else
+        fprintf(out, "not one execution ran to its end\n");
+    fprintf(out, "%llu executions without a counterexample, %.2f s\n", t->complete, t->seconds);
+}
+
+static void print_verdict(const options_t *o, const trace_t *t, const char *program, FILE *out)
 {
     char *bounds = bounds_text(o);
-    const trace_spot_t *at = trace_spot(t, t->bound_pc);
-    int code = 3;
     if (o->outcomes)
         print_outcomes(t, out);
     if (!strcmp(t->end, "complete")) {
         fprintf(out, "verified for %s: %llu executions, %.2f s (%llu more ended waiting)\n", o->model,
                 t->complete, t->seconds, t->blocked);
-        fprintf(out, "bounds: %s\n", bounds);
-        code = 0;
     } else if (!strcmp(t->end, "bad")) {
         trace_print(t, program, out);
         fprintf(out, "\nfound under %s in execution %llu, %.2f s\n", o->model, t->runs, t->seconds);
-        code = 1;
-    } else if (!strcmp(t->end, "unusable")) {
-        const trace_spot_t *where = trace_spot(t, t->pc);
-        if (t->pc && where->line)
-            cli_bad("%s:%d: %s", where->file, where->line, t->what);
-        cli_bad("%s", t->what);
-    } else if (!strcmp(t->end, "alone")) {
-        cli_bad("%s: the program never has two threads; there is nothing to check", o->build.sources[0]);
     } else if (!strcmp(t->end, "replayed")) {
         fprintf(out, "replayed: the execution ends without a failure here\n");
-        code = 0;
-    } else if (!strcmp(t->end, "bound")) {
-        fprintf(out, "NOT VERIFIED for %s: a loop at %s:%d in %s() met the bound in %llu of %llu runs\n"
-                "It is no wait the checker could recognise: an iteration changes something.\n"
-                "%llu executions without a counterexample, %.2f s\nbounds: %s\n", o->model, at->file,
-                at->line, at->function, t->bounded, t->runs, t->complete, t->seconds, bounds);
-    } else if (!strcmp(t->end, "sampled")) {
-        fprintf(out, "NOT VERIFIED for %s: %llu executions (%s, seed %ld), none of them wrong, %.2f s\n"
-                "%llu more met a bound\nbounds: %s\n", o->model, t->complete, o->search, o->seed,
-                t->seconds, t->bounded, bounds);
-    } else if (!strcmp(t->end, "time")) {
-        fprintf(out, "NOT VERIFIED for %s: the time limit of %g s passed after %llu executions without "
-                "a counterexample\nbounds: %s\n", o->model, o->limit, t->complete, bounds);
-    } else if (!strcmp(t->end, "limit")) {
-        fprintf(out, "NOT VERIFIED for %s: too many %s for the checker\n", o->model, t->what);
     } else {
-        fprintf(out, "NOT VERIFIED for %s: not one execution ran to its end\n", o->model);
+        print_not_verified(o, t, out);
     }
+    if (strcmp(t->end, "bad") != 0 && strcmp(t->end, "replayed") != 0)
+        fprintf(out, "bounds: %s\n", bounds);
     free(bounds);
-    return code;
+}
+
+static json_t *verdict_json(const options_t *o, const trace_t *t, const char *program)
+{
+    const char *word = !strcmp(t->end, "complete") ? "verified" : !strcmp(t->end, "bad") ? "counterexample"
+                       : !strcmp(t->end, "replayed") ? "replayed" : "not verified";
+    json_t *outcomes = json_array();
+    for (size_t i = 0; i < t->outcome_count; i++)
+        json_array_append_new(outcomes, json_pack("{s:I, s:o}", "times", (json_int_t)t->outcomes[i].times,
+                                                  "text", table_json_string(t->outcomes[i].text)));
+    return json_pack("{s:s, s:s, s:s, s:s, s:I, s:I, s:I, s:f, s:{s:i, s:i, s:i, s:i, s:i, s:b}, s:o, s:o}",
+                     "schema", "hotlock-check/1", "verdict", word, "ended", t->end, "model", o->model,
+                     "executions", (json_int_t)t->complete, "waiting", (json_int_t)t->blocked, "runs",
+                     (json_int_t)t->runs, "seconds", t->seconds, "bounds", "events", (int)o->bound, "loops",
+                     (int)o->loops, "expiries", (int)o->expiries, "spurious", (int)o->spurious, "sleeps",
+                     (int)o->sleeps, "timers", !o->no_timers, "outcomes", outcomes, "counterexample",
+                     !strcmp(t->end, "bad") ? trace_json(t, program) : json_null());
+}
+
+static int verdict(const options_t *o, const trace_t *t, const char *program)
+{
+    char *text;
+    size_t size;
+    refuse_unusable(o, t);
+    FILE *out = open_memstream(&text, &size);
+    if (o->output.format == TABLE_JSON)
+        output_json(verdict_json(o, t, program), out);
+    else
+        print_verdict(o, t, program, out);
+    fclose(out);
+    if (!output_write(o->output.file, text, size))
+        exit(CLI_BAD_INPUT);
+    free(text);
+    return exit_code(t);
 }
 
 static int check_once(const options_t *o, const char *program)
@@ -273,11 +323,11 @@ static int check_once(const options_t *o, const char *program)
     trace_t t;
     char *more = o->replay ? cli_printf(" replay=%s", o->replay) : cli_printf("%s", "");
     explore(o, program, more, &t);
-    int code = verdict(o, &t, program, stdout);
+    int code = verdict(o, &t, program);
     if (code == 1 && o->trace) {
         char *report = report_name(program);
         copy_file(report, o->trace);
-        printf("trace written to %s; see it again with --replay %s --gdb\n", o->trace, o->trace);
+        cli_note("trace written to %s; see it again with --replay %s --gdb", o->trace, o->trace);
         free(report);
     }
     free(more);
@@ -330,6 +380,10 @@ int cmd_check(int argc, char **argv)
         cli_bad("--orders compares complete searches; leave --search out");
     if (o.orders && (o.replay || o.trace))
         cli_bad("--orders runs many explorations; it goes with neither --replay nor --trace");
+    bool rows = o.output.format == TABLE_CSV || o.output.format == TABLE_MARKDOWN;
+    if (rows && !o.orders)
+        cli_bad("--csv and --markdown are for the table of --orders; a verdict has --json");
+    output_check(&o.output);
     char *replay = o.replay ? realpath(o.replay, NULL) : NULL;
     if (o.replay && !replay)
         cli_bad("%s: %s", o.replay, strerror(errno));
@@ -347,7 +401,7 @@ int cmd_check(int argc, char **argv)
         code = debug(&o, program);
     } else if (o.orders) {
         orders_options = &o;
-        code = check_orders(program, explore_weakened);
+        code = check_orders(program, explore_weakened, &o.output);
     } else {
         code = check_once(&o, program);
     }

@@ -180,6 +180,28 @@ static void remove_at_exit(const char *dir)
 
 /* ---- the steps ---- */
 
+static bool has_ending(const char *file, const char *const *endings)
+{
+    const char *dot = strrchr(file, '.');
+    for (; dot && *endings; endings++)
+        if (!strcmp(dot, *endings))
+            return true;
+    return false;
+}
+
+static bool is_source(const char *file)
+{
+    return has_ending(file, (const char *const[]){".c", ".cc", ".cpp", ".cxx", NULL});
+}
+
+static bool any_cpp(char *const *sources)
+{
+    for (; *sources; sources++)
+        if (has_ending(*sources, (const char *const[]){".cc", ".cpp", ".cxx", NULL}))
+            return true;
+    return false;
+}
+
 static bool ends_in(const char *name, const char *end)
 {
     size_t n = strlen(name), m = strlen(end);
@@ -218,6 +240,8 @@ static char *compile(const check_build_t *b, const char *source, const char *dir
         "-fno-pie", "-fno-stack-protector", NULL};
     char *object = cli_printf("%s/%d.o", dir, number);
     words_t w = {0};
+    if (!is_source(source))
+        cli_bad("%s: not a C or C++ source file by its name", source);
     if (access(source, R_OK) != 0)
         cli_bad("%s: %s", source, strerror(errno));
     add(&w, b->compiler);
@@ -269,15 +293,6 @@ static char *combine(const check_build_t *b, char *const *objects, const char *p
     return all;
 }
 
-static bool is_cpp(char *const *sources)
-{
-    for (; *sources; sources++) {
-        const char *dot = strrchr(*sources, '.');
-        if (dot && (!strcmp(dot, ".cpp") || !strcmp(dot, ".cc") || !strcmp(dot, ".cxx")))
-            return true;
-    }
-    return false;
-}
 
 char *check_build(const check_build_t *b)
 {
@@ -303,7 +318,7 @@ char *check_build(const check_build_t *b)
     for (size_t i = 0; i < b->flag_count; i++)
         if (strncmp(b->flags[i], "-l", 2) == 0 || strncmp(b->flags[i], "-L", 2) == 0)
             add(&link, b->flags[i]);
-    add(&link, is_cpp(b->sources) ? "-lstdc++" : "-lc");
+    add(&link, any_cpp(b->sources) ? "-lstdc++" : "-lc");
     must((const char *const *)link.words, "link");
     drop(&link);
     drop(&objects);

@@ -120,28 +120,47 @@ static int try_weaker(const char *program, check_explore_t explore, const group_
     return bad ? 0 : all ? 1 : 2;
 }
 
-int check_orders(const char *program, check_explore_t explore)
+static void print_orders(const table_t *table, const int count[3], unsigned long long executions,
+                         table_format_t format, FILE *out)
+{
+    if (format == TABLE_JSON) {
+        output_json(json_pack("{s:s, s:i, s:i, s:i, s:I, s:o}", "schema", "hotlock-check-orders/1",
+                              "needed", count[0], "stronger", count[1], "open", count[2], "executions",
+                              (json_int_t)executions, "orders", table_rows(table)), out);
+        return;
+    }
+    table_print(table, format, out);
+    if (format == TABLE_TEXT)
+        fprintf(out, "%d orders needed, %d stronger than needed, %d open; %llu executions each\n",
+                count[0], count[1], count[2], executions);
+}
+
+int check_orders(const char *program, check_explore_t explore, const output_t *output)
 {
     trace_t t;
     int count[3] = {0};
     explore(program, " sites=1", &t);
     if (strcmp(t.end, "complete") != 0) {
-        printf("NOT VERIFIED: the program as it is %s; orders are compared only once it is verified\n",
-               !strcmp(t.end, "bad") ? "has a counterexample" : "was not explored to the end");
-        int code = !strcmp(t.end, "bad") ? 1 : 3;
+        bool bad = !strcmp(t.end, "bad");
+        cli_note("the program as it is %s; orders are compared only once it is verified",
+                 bad ? "has a counterexample" : "was not explored to the end");
         trace_free(&t);
-        return code;
+        return bad ? 1 : 3;
     }
     groups_t g = group(&t);
     table_t *table = table_new(columns, sizeof columns / sizeof *columns);
     for (size_t i = 0; i < g.count; i++)
         for (const int *order = weaker(g.list[i].op, g.list[i].order); *order >= 0; order++)
             count[try_weaker(program, explore, &g.list[i], *order, table)]++;
-    table_print(table, TABLE_TEXT, stdout);
-    printf("%d orders needed, %d stronger than needed, %d open; %llu executions each\n", count[0],
-           count[1], count[2], t.complete);
+    char *text;
+    size_t size;
+    FILE *out = open_memstream(&text, &size);
+    print_orders(table, count, t.complete, output->format, out);
+    fclose(out);
+    bool good = output_write(output->file, text, size);
+    free(text);
     table_free(table);
     free(g.list);
     trace_free(&t);
-    return count[1] ? 1 : count[2] ? 3 : 0;
+    return !good || count[1] ? 1 : count[2] ? 3 : 0;
 }

@@ -8,7 +8,6 @@
 
 #include "check_build.h"
 #include "cli.h"
-#include "table.h"
 
 enum { READ = 1, WRITE, FENCE, CREATE, START, END, JOIN, CHOICE }; /* ev_t in src/check/graph.h */
 enum { LOAD, STORE, XCHG, ADD, SUB, AND, OR, XOR, NAND, CAS };     /* vm_op_t in src/vm/vm.h */
@@ -421,8 +420,9 @@ static bool is_silent(const trace_event_t *e)
            (e->type == JOIN && e->pc == 0);
 }
 
-static void print_steps(const trace_t *t, const symbols_t *symbols, FILE *out)
+table_t *trace_steps(const trace_t *t, const char *program)
 {
+    symbols_t symbols = read_symbols(program);
     table_t *table = table_new(columns, sizeof columns / sizeof *columns);
     bool *done = cli_alloc(t->event_count + 1);
     int next[256] = {0}, step = 0;
@@ -433,7 +433,7 @@ static void print_steps(const trace_t *t, const symbols_t *symbols, FILE *out)
             continue;
         if (!is_silent(e)) {
             const trace_spot_t *s = trace_spot(t, e->pc);
-            char *what = describe(t, symbols, e, done);
+            char *what = describe(t, &symbols, e, done);
             table_int(table, ++step);
             table_text(table, "T%d", thread);
             table_text(table, "%s:%d %s", base_name(s->file), s->line, s->function);
@@ -442,9 +442,9 @@ static void print_steps(const trace_t *t, const symbols_t *symbols, FILE *out)
         }
         done[e - t->events] = true;
     }
-    table_print(table, TABLE_TEXT, out);
-    table_free(table);
     free(done);
+    free_symbols(&symbols);
+    return table;
 }
 
 static void print_spot(const trace_t *t, const char *label, int thread, unsigned long pc, FILE *out)
@@ -460,7 +460,6 @@ static void print_spot(const trace_t *t, const char *label, int thread, unsigned
 
 void trace_print(const trace_t *t, const char *program, FILE *out)
 {
-    symbols_t symbols = read_symbols(program);
     fprintf(out, "COUNTEREXAMPLE: %s\n", t->what);
     print_spot(t, "thread", t->thread, t->pc, out);
     print_spot(t, "and thread", t->other_thread, t->other_pc, out);
@@ -474,8 +473,29 @@ void trace_print(const trace_t *t, const char *program, FILE *out)
             t->strict == 2 ? "An interleaving that leads there, with the fewest context switches:"
                            : "No interleaving leads there, only weak memory; the order with the "
                              "fewest context switches:");
-    print_steps(t, &symbols, out);
+    table_t *steps = trace_steps(t, program);
+    table_print(steps, TABLE_TEXT, out);
+    table_free(steps);
     if (t->printed)
         fprintf(out, "\nIt printed:\n%s", t->printed);
-    free_symbols(&symbols);
+}
+
+static json_t *json_spot(const trace_t *t, int thread, unsigned long pc)
+{
+    const trace_spot_t *s = trace_spot(t, pc);
+    if (thread < 0)
+        return json_null();
+    return json_pack("{s:i, s:o, s:i, s:o}", "thread", thread, "file", table_json_string(s->file), "line",
+                     s->line, "function", table_json_string(s->function));
+}
+
+json_t *trace_json(const trace_t *t, const char *program)
+{
+    table_t *steps = trace_steps(t, program);
+    json_t *j = json_pack("{s:s, s:o, s:o, s:o, s:b, s:o}", "kind", t->kind, "what",
+                          table_json_string(t->what), "at", json_spot(t, t->thread, t->pc), "other",
+                          json_spot(t, t->other_thread, t->other_pc), "interleaving", t->strict == 2,
+                          "steps", table_rows(steps));
+    table_free(steps);
+    return j;
 }

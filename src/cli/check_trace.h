@@ -7,6 +7,8 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "table.h"
+
 typedef struct {
     int thread, index, type, op, order, success, failure, offset, size, mask, rmw, hidden, loc;
     int rf, copos, child, seq;
@@ -65,8 +67,11 @@ void trace_free(trace_t *t);
 void trace_locate(trace_t *t, const char *program);
 const trace_spot_t *trace_spot(const trace_t *t, unsigned long pc); /* never NULL */
 
-/* The counterexample, for people. */
+/* The counterexample's steps: one row for each event worth one. */
+table_t *trace_steps(const trace_t *t, const char *program);
+/* The counterexample, for people; and for programs, a new reference. */
 void trace_print(const trace_t *t, const char *program, FILE *out);
+json_t *trace_json(const trace_t *t, const char *program);
 
 const char *trace_order_name(int order);
 

@@ -38,7 +38,8 @@ def questions(everything):
                 options += part
             return lock, f"2 threads, {what}", client, options, bounded
         for name, policy in (("spin", SPIN), ("yield", YIELD), ("park", PARK)):
-            yield two(name, policy, QUIET, bounded=(lock, policy) in BOUNDED)
+            rounds = ("--loops", "2") if (lock, policy) in BOUNDED else ()
+            yield two(name, policy, QUIET, rounds, bounded=(lock, policy) in BOUNDED)
         yield two("trylock", SPIN, QUIET, ("-D", "WAYS=LT"))
         yield two("lock_until", SPIN, ("--expiries", "1", "-D", "WAYS=LU"))
         yield two("both lock_until", SPIN, ("--expiries", "1", "-D", "WAYS=U"))

@@ -120,7 +120,7 @@ MUTANTS = [
     ("queue: a timed-out node is freed as well as left", "queue.h",
      "if (hl_cas_rel(&me->state, s, (uintptr_t)lock)) return false;",
      "if (hl_cas_rel(&me->state, s, (uintptr_t)lock)) { hl_node_free(me); return false; }",
-     on("nmcs", TIMED, SPIN, ("-D", "SECTIONS=2", "-D", "WAYS=LLUU", "-D", "HL_POOL_NODES=3"))),
+     on("nmcs", TIMED, SPIN, ("-D", "SECTIONS=2", "-D", "WAYS=LLUU", "-D", "HL_POOL_NODES=4"))),
     ("queue: a timed-out waiter is handed the lock", "queue.h", 
      "if (hl_is_gone(s)) was = HL_WAS_GONE, new_ = HL_OUT;", "", on("nmcs", TIMED, SPIN)),
     ("mcs: unlock stores 0 instead of exchanging", "mcs.h",
