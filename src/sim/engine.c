@@ -377,7 +377,7 @@ static bool at_home(uintptr_t a, size_t size, bool write) {
     const line_t *l = line_of(a);
     if (l->holder != c->core + 1 || l->user != c->id || l->busy > c->now || l->first) return false;
     if ((a & 63) + size > 64 || (write && (l->watchers || c->head != c->tail))) return false;
-    c->now += machine.cycle;
+    c->now += write ? machine.cycle : machine.hit;
     return true;
 }
 
@@ -395,7 +395,7 @@ void engine_plain(uintptr_t a, size_t size, bool write, vm_site_t at) {
             store(p > a ? p : a, 0, 0, at.pc);
         } else {
             sched_turn();
-            fetch(line_of(p), at.pc, machine.cycle);
+            fetch(line_of(p), at.pc, p > a ? machine.cycle : machine.hit);   // the rest streams
         }
     }
 }

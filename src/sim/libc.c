@@ -239,8 +239,15 @@ long vm_syscall(long number, ...) {
         return vm_futex((uint32_t *)a[0], op, (uint32_t)a[2], (const struct timespec *)a[3],
                         bits ? (uint32_t)a[5] : FUTEX_BITSET_MATCH_ANY);
     }
-    if (number == SYS_sched_yield) return vm_sched_yield();
-    if (number == SYS_gettid) return self->id + 1;
-    engine_passes(machine.syscall);
+    switch (number) {
+    case SYS_sched_yield: return vm_sched_yield();
+    case SYS_gettid: return self->id + 1;
+    case SYS_clock_gettime: return vm_clock_gettime((clockid_t)a[0], (struct timespec *)a[1]);
+    case SYS_nanosleep: return vm_nanosleep((const struct timespec *)a[0], (struct timespec *)a[1]);
+    case SYS_clock_nanosleep:
+        return vm_clock_nanosleep((clockid_t)a[0], (int)a[1], (const struct timespec *)a[2],
+                                  (struct timespec *)a[3]);
+    }
+    engine_passes(machine.syscall);   // anything else is asked of the real kernel
     return syscall(number, a[0], a[1], a[2], a[3], a[4], a[5]);
 }
