@@ -259,6 +259,18 @@ static char *compile(const check_build_t *b, const char *source, const char *dir
     return object;
 }
 
+/* Library code that starts threads by itself was not compiled with the program: it runs unseen. */
+static void refuse_hidden_threads(const char *object)
+{
+    const char *argv[] = {"nm", "-u", object, NULL};
+    child_result_t result;
+    check_tool(argv, &result);
+    if (strstr(result.out, "_ZNSt6thread"))
+        cli_bad("std::thread starts threads inside the C++ library, where they cannot be seen; use "
+                "pthread_create()");
+    child_free(&result);
+}
+
 /*
  * One object of the program's and the checker's own threads library; then the calls that are
  * replaced get their new names, and the variables sections by which the checker finds them.
@@ -289,10 +301,10 @@ static char *combine(const check_build_t *b, char *const *objects, const char *p
     add(&rename, all);
     must((const char *const *)rename.words, "rename the program's calls");
     drop(&rename);
+    refuse_hidden_threads(all);
     free(model);
     return all;
 }
-
 
 char *check_build(const check_build_t *b)
 {

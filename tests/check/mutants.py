@@ -171,7 +171,7 @@ MUTANTS = [
     ("flag: the front overwrites", "flag.h",
      "if (hl_cas_acq(&f->half.gate, gate, (uint16_t)(HL_FLAG_HELD | HL_FLAG_CLOSED)))",
      "if (!(hl_xchg_acq(&f->half.gate, (uint16_t)(HL_FLAG_HELD | HL_FLAG_CLOSED)), 0))",
-     on("mcsflag", ONE, SPIN)),
+     on("mcsflag", TWICE, SPIN)),
     ("flag: the front leaves without promoting the next", "flag.h",
      "hl_was_t was = hl_promote(next);", "hl_was_t was = HL_WAS_AWAKE;", on("mcsflag", THREE, SPIN)),
     ("flag: a waiter's link does not release", "flag.h", "if (last) hl_store_rel(&last->next, me);",
