@@ -21,7 +21,7 @@
 
 enum {
     KEY_SEEDS = 0x5300, KEY_JITTER, KEY_TIME, KEY_PLACE, KEY_METRIC, KEY_LINES, KEY_SVG, KEY_CC,
-    KEY_CFLAG, KEY_LIBRARY, KEY_BUILD, KEY_LIMIT
+    KEY_CFLAG, KEY_LIBRARY, KEY_BUILD, KEY_LIMIT, KEY_REPRODUCE
 };
 
 typedef struct {
@@ -29,6 +29,7 @@ typedef struct {
     check_build_t build;
     size_t source_count;
     const char *machine, *threads, *locks, *svg;
+    bool reproduce;
     output_t output;
 } options_t;
 
@@ -43,6 +44,8 @@ static const struct argp_option options[] = {
     {"metric", KEY_METRIC, "REGEX", 0, "A rate the program prints, instead of sections per second", 2},
     {"lines", KEY_LINES, NULL, 0, "Which source lines move cache lines", 2},
     {"svg", KEY_SVG, "FILE", 0, "Draw the curves into FILE", 2},
+    {"reproduce", KEY_REPRODUCE, NULL, 0,
+     "The results of 2002 to 2016 that began hotlock: published beside simulated", 2},
     {"time-limit", KEY_LIMIT, "SECONDS", 0, "Real time a run may take (default 60)", 2},
     {NULL, 'D', "NAME[=VALUE]", 0, "Define a macro", 3},
     {NULL, 'I', "DIR", 0, "Search headers in DIR", 3},
@@ -91,6 +94,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
     case KEY_METRIC: o->sim.metric_text = arg; return 0;
     case KEY_LINES: o->sim.show_lines = true; return 0;
     case KEY_SVG: o->svg = arg; return 0;
+    case KEY_REPRODUCE: o->reproduce = true; return 0;
     case KEY_LIMIT: o->sim.limit = cli_seconds("--time-limit", arg); return 0;
     case 'D': add_flag(o, cli_printf("-D%s", arg)); return 0;
     case 'I': add_flag(o, cli_printf("-I%s", arg)); return 0;
@@ -199,24 +203,6 @@ static void choose_locks(sim_t *s, const char *text)
 
 /* ---- the program ---- */
 
-/* A workload that was built for the simulator with hotlock, or NULL. */
-static char *find_workload(const char *name)
-{
-    char *self = realpath("/proc/self/exe", NULL), *found = NULL;
-    if (!self || strchr(name, '/') || strchr(name, '.'))
-        return NULL;
-    *strrchr(self, '/') = '\0';
-    char *places[] = {cli_printf("%s/../sim/programs/sim-%s", self, name),
-                      cli_printf("%s/../" HOTLOCK_LIBEXECDIR "/hotlock/sim-%s", self, name)};
-    for (size_t i = 0; i < 2; i++) {
-        if (!found && access(places[i], X_OK) == 0)
-            found = cli_printf("%s", places[i]);
-        free(places[i]);
-    }
-    free(self);
-    return found;
-}
-
 static bool has_source_name(const char *file)
 {
     static const char *const ends[] = {".c", ".cc", ".cpp", ".cxx", ".o", ".a"};
@@ -231,7 +217,7 @@ static void find_program(options_t *o)
 {
     const char *first = o->build.sources[0];
     o->sim.program = first;
-    o->sim.path = o->source_count == 1 ? find_workload(first) : NULL;
+    o->sim.path = o->source_count == 1 ? sim_workload(first) : NULL;
     o->sim.workload = o->sim.path != NULL;
     if (o->sim.path || has_source_name(first))
         return;
@@ -294,6 +280,10 @@ int cmd_sim(int argc, char **argv)
         metric_compile(&o.sim.metric, o.sim.metric_text);
     child_watch_interrupts();
     personality(ADDR_NO_RANDOMIZE);
+    if (o.reproduce && o.source_count)
+        cli_bad("--reproduce runs programs of its own; '%s' is too much", o.build.sources[0]);
+    if (o.reproduce)
+        return sim_reproduce(&o.sim, &o.output);
     if (!o.source_count)
         cli_bad("no program given: name a workload, a source file or a program; see --help");
     find_program(&o);

@@ -48,6 +48,7 @@ typedef struct {
     const char *program;  /* as given */
     char *path;           /* built to be simulated */
     bool workload;        /* takes --lock, --threads, --seconds, --json */
+    char unit[32];        /* what it counts */
     char **arguments;     /* for the program, NULL-ended */
     place_machine_t *machine;
     const char *place;
@@ -65,7 +66,9 @@ typedef struct {
 } sim_t;
 
 /* Simulates one cell, all seeds of it. */
-void sim_cell(const sim_t *s, sim_cell_t *c);
+void sim_cell(sim_t *s, sim_cell_t *c);
+/* A workload that was built for the simulator with hotlock; NULL if NAME is none. Free it. */
+char *sim_workload(const char *name);
 void sim_run(sim_t *s);
 sim_cell_t *sim_at(const sim_t *s, size_t lock, size_t thread);
 void sim_cell_free(sim_cell_t *c);
@@ -78,6 +81,9 @@ double sim_spread(const sim_cell_t *c);
 
 void sim_print(const sim_t *s, table_format_t format, FILE *out);
 bool sim_plot(const sim_t *s, const char *file);
+/* Published results of the mails that began hotlock, beside simulated ones; an exit code. */
+int sim_reproduce(const sim_t *defaults, const output_t *output);
+
 /* "SIMULATED, not measured: ..." in one paragraph; free it. */
 char *sim_conditions(const sim_t *s);
 

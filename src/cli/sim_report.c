@@ -44,9 +44,10 @@ static void wrapped(FILE *out, const char *text)
 
 /* ---- the tables ---- */
 
-static const char *unit_of(const sim_t *s)
+static char *unit_of(const sim_t *s)
 {
-    return s->metric_text ? "the metric" : "million sections/s";
+    return s->metric_text ? cli_printf("the metric")
+                          : cli_printf("million %s/s", *s->unit ? s->unit : "sections");
 }
 
 static double shown(const sim_t *s, const sim_cell_t *c)
@@ -294,10 +295,10 @@ static void print_faults(const sim_t *s, FILE *out)
 
 static void print_people(const sim_t *s, table_format_t format, FILE *out)
 {
-    char *conditions = sim_conditions(s), *verdict = verdict_of(s);
+    char *conditions = sim_conditions(s), *verdict = verdict_of(s), *unit = unit_of(s);
     const char *code = format == TABLE_MARKDOWN ? "\n" : "";
     wrapped(out, conditions);
-    fprintf(out, "\n%s: %s, by number of threads\n%s", s->program, unit_of(s), code);
+    fprintf(out, "\n%s: %s, by number of threads\n%s", s->program, unit, code);
     print_rates(s, format, out);
     fprintf(out, "\nwith %ld threads: ns per section, and cache lines moved per section by distance\n%s",
             s->threads[s->thread_count - 1], code);
@@ -319,6 +320,7 @@ static void print_people(const sim_t *s, table_format_t format, FILE *out)
     wrapped(out, verdict);
     free(conditions);
     free(verdict);
+    free(unit);
 }
 
 static json_t *machine_json(const sim_t *s)
@@ -379,7 +381,9 @@ bool sim_plot(const sim_t *s, const char *file)
         }
         series[l] = (plot_series_t){.name = s->locks[l], .points = points, .count = s->thread_count};
     }
-    bool good = plot_svg(&(plot_t){title, "threads", unit_of(s), series, s->lock_count}, file);
+    char *unit = unit_of(s);
+    bool good = plot_svg(&(plot_t){title, "threads", unit, series, s->lock_count}, file);
+    free(unit);
     for (size_t l = 0; l < s->lock_count; l++)
         free((void *)series[l].points);
     free(series);

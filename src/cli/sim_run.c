@@ -44,7 +44,26 @@ double sim_spread(const sim_cell_t *c)
     return c->count ? 100 * (most - least) / SIM_MEDIAN(c, rate) : 0;
 }
 
-/* ---- the command line of the simulated program ---- */
+/* ---- the simulated program and its command line ---- */
+
+char *sim_workload(const char *name)
+{
+    char *self = realpath("/proc/self/exe", NULL), *found = NULL;
+    if (!self || strchr(name, '/') || strchr(name, '.')) {
+        free(self);
+        return NULL;
+    }
+    *strrchr(self, '/') = '\0';
+    char *places[] = {cli_printf("%s/../sim/programs/sim-%s", self, name),
+                      cli_printf("%s/../" HOTLOCK_LIBEXECDIR "/hotlock/sim-%s", self, name)};
+    for (size_t i = 0; i < 2; i++) {
+        if (!found && access(places[i], X_OK) == 0)
+            found = cli_printf("%s", places[i]);
+        free(places[i]);
+    }
+    free(self);
+    return found;
+}
 
 /* TEXT with {threads}, {lock} and {seconds} replaced. */
 static char *fill_in(const sim_t *s, const sim_cell_t *c, const char *text)
@@ -174,11 +193,13 @@ static void read_fairness(sim_seed_t *r, const json_t *threads, const char *key)
 }
 
 /* The workload's own JSON: its throughput is that of the time asked for, without start and end. */
-static bool read_workload(sim_seed_t *r, const char *text)
+static bool read_workload(sim_t *s, sim_seed_t *r, const char *text)
 {
     json_t *o = json_loads(text, JSON_DISABLE_EOF_CHECK, NULL);
     if (!o)
         return false;
+    const char *unit = json_string_value(json_object_get(o, "unit"));
+    snprintf(s->unit, sizeof s->unit, "%s", unit ? unit : "sections");
     r->rate = number(o, "ops_per_s");
     r->sections = number(o, "sections");
     r->p50 = number(o, "wait_p50_ns");
@@ -357,7 +378,7 @@ static void drop_seed(const char *base, long seed)
 }
 
 /* Reads the seed's report and removes its files; false and c->fault if it is not one to use. */
-static bool read_seed(const sim_t *s, sim_cell_t *c, const char *base, long seed,
+static bool read_seed(sim_t *s, sim_cell_t *c, const char *base, long seed,
                       unsigned long **pcs)
 {
     char *file = cli_printf("%s.%ld", base, seed), *out = cli_printf("%s.out", file);
@@ -376,7 +397,7 @@ static bool read_seed(const sim_t *s, sim_cell_t *c, const char *base, long seed
         c->fault = cli_printf("%s", what);
     } else if (number(o, "status") != 0) {
         c->fault = cli_printf("the program ended with %.0f", number(o, "status"));
-    } else if (s->workload && !read_workload(&r, printed)) {
+    } else if (s->workload && !read_workload(s, &r, printed)) {
         c->fault = cli_printf("the workload printed no JSON");
     } else if (s->metric_text && !read_metric(s, &r, printed)) {
         c->fault = cli_printf("the metric '%s' is not in its output", s->metric_text);
@@ -409,7 +430,7 @@ static void add_stderr(sim_cell_t *c, const child_result_t *r)
     c->fault = more;
 }
 
-void sim_cell(const sim_t *s, sim_cell_t *c)
+void sim_cell(sim_t *s, sim_cell_t *c)
 {
     char *base = report_base(), **argv = command_of(s, c), **env = environment_of(s, c, base);
     child_spec_t spec = {.path = s->path, .argv = argv, .env = env, .capture = true,
