@@ -8,6 +8,7 @@ const cli_command_t cli_commands[] = {
     {"bench", cmd_bench, "compare the locks, and peers, on a workload"},
     {"check", cmd_check, "explore every execution of a small program, weak memory included"},
     {"sim", cmd_sim, "simulate a program on a machine you do not have"},
+    {"calibrate", cmd_calibrate, "measure this machine into a machine file"},
     {"machines", cmd_machines, "list the machines that can be simulated, and what is known of them"},
     {"locks", cmd_locks, "list the locks and what they cost"},
     {0},

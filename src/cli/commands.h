@@ -6,6 +6,7 @@
 #include "cli.h"
 
 int cmd_bench(int argc, char **argv);
+int cmd_calibrate(int argc, char **argv);
 int cmd_check(int argc, char **argv);
 int cmd_locks(int argc, char **argv);
 int cmd_machines(int argc, char **argv);
