@@ -228,8 +228,7 @@ static char *use_object(const char *object)
         cli_bad("%s is not instrumented; give its source instead, or compile it with -O2 -g "
                 "-fno-pie -fsanitize=thread -fsanitize-coverage=trace-pc", object);
     child_free(&result);
-    if (!ends_in(object, ".a"))
-        refuse_assembly(object, object);
+    refuse_assembly(object, object);
     return cli_printf("%s", object);
 }
 

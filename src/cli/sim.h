@@ -24,7 +24,7 @@ typedef struct {
     double moves[SIM_DISTANCES];
     double spin;          /* share of the CPUs' time */
     double accesses, skipped, host_s, simulated_ns;
-    double preempted, wakes;
+    double preempted, wakes, peak_kib;
 } sim_seed_t;
 
 typedef struct {
@@ -57,7 +57,7 @@ typedef struct {
     long *threads;
     size_t thread_count;
     long seeds;
-    double jitter, time_ms, limit;
+    double jitter, time_ms, limit; /* time_ms: 0: by the number of threads */
     const char *metric_text;
     metric_t metric;
     sim_cell_t *cells;    /* [lock][thread] */

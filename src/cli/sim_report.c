@@ -106,6 +106,7 @@ static const table_column_t detail_columns[] = {
     {"preempted", "preempted", TABLE_RIGHT, TABLE_PROGRAMS},
     {"accesses_per_host_s", "accesses per s", TABLE_RIGHT, TABLE_PROGRAMS},
     {"with_waits_per_host_s", "with waits", TABLE_RIGHT, TABLE_PROGRAMS},
+    {"peak_kib", "KiB", TABLE_RIGHT, TABLE_PROGRAMS},
     {"fault", "no result because", TABLE_LEFT, TABLE_PROGRAMS},
 };
 
@@ -185,6 +186,7 @@ static void add_detail(table_t *t, const sim_t *s, size_t lock, const sim_cell_t
     add_waits(t, c);
     table_real(t, none ? NAN : pace(c, false), 0);
     table_real(t, none ? NAN : pace(c, true), 0);
+    ADD_MEDIAN(t, c, peak_kib, 0);
     table_text(t, "%s", none ? c->fault : "");
 }
 

@@ -65,6 +65,14 @@ char *sim_workload(const char *name)
     return found;
 }
 
+/* Starting many threads takes its time; the run must be long beside it. */
+static double run_ms(const sim_t *s, const sim_cell_t *c)
+{
+    if (s->time_ms > 0)
+        return s->time_ms;
+    return c->threads > 72 ? 2 * (double)c->threads / 72 : 2;
+}
+
 /* TEXT with {threads}, {lock} and {seconds} replaced. */
 static char *fill_in(const sim_t *s, const sim_cell_t *c, const char *text)
 {
@@ -77,7 +85,7 @@ static char *fill_in(const sim_t *s, const sim_cell_t *c, const char *text)
         else if (strncmp(text, "{lock}", 6) == 0)
             fputs(c->lock, f), text += 6;
         else if (strncmp(text, "{seconds}", 9) == 0)
-            fprintf(f, "%g", s->time_ms / 1000), text += 9;
+            fprintf(f, "%g", run_ms(s, c) / 1000), text += 9;
         else
             fputc(*text++, f);
     }
@@ -116,8 +124,8 @@ static char **environment_of(const sim_t *s, const sim_cell_t *c, const char *re
     extern char **environ;
     int jobs = get_nprocs();
     char *machine = machine_settings(s->machine), *cpus = machine_cpus(s->machine);
-    char *set = cli_printf("%s jitter=%g seeds=%ld jobs=%d lock=%d limit=%.0f seconds=%g", machine,
-                           s->jitter, s->seeds, jobs, stand_in(s, c), 0.0, s->limit);
+    char *set = cli_printf("%s jitter=%g seeds=%ld jobs=%d lock=%d skip_main=%d seconds=%g", machine,
+                           s->jitter, s->seeds, jobs, stand_in(s, c), s->workload, s->limit);
     char *threads = cli_printf("%ld", c->threads);
     const char *const pairs[][2] = {{"HOTLOCK_SIM", set}, {"HOTLOCK_SIM_CPUS", cpus},
                                     {"HOTLOCK_SIM_REPORT", report}, {"THREADS", threads}};
@@ -233,6 +241,7 @@ static void read_counts(sim_seed_t *r, const json_t *o)
     r->host_s = number(o, "host_s");
     r->preempted = number(o, "preempted");
     r->wakes = number(o, "wakes");
+    r->peak_kib = number(o, "peak_kib");
     if (r->sections > 0)
         return;
     r->sections = number(o, "waits");

@@ -153,7 +153,10 @@ static void add_line(loop_t *loop, line_t *l) {
     else loop->acted = true;   // too many to watch
 }
 
-void engine_acts(void) { self->loop.acted = true; }
+void engine_acts(void) {
+    self->loop.acted = true;
+    self->acts++;
+}
 
 // How long a loop goes on whatever the clock says, and after how long it no longer does.
 static struct { uintptr_t pc; ps_t goes_on, ends; } patience[PATIENCES];
@@ -386,7 +389,7 @@ void engine_plain(uintptr_t a, size_t size, bool write, vm_site_t at) {
     counts.plain++;
     if (at_home(a, size, write)) return;
     if (write) {
-        self->loop.acted = true;
+        engine_acts();
         self->rmw_pc = 0;
     }
     if (self->cpu->head != self->cpu->tail && buffered(self->cpu, a, size)) engine_drain();
@@ -413,7 +416,12 @@ void __sanitizer_cov_trace_pc(void) {
 
 void engine_pause(vm_site_t at) {
     (void)at;
-    self->cpu->now += machine.pause;
+    thread_t *t = self;
+    t->cpu->now += machine.pause;
+    // a delay between two looks, not counted with a loop of reads
+    if (t->pause_acts == t->acts && !t->loop.turns) t->spun += t->cpu->now - t->pause_at;
+    t->pause_acts = t->acts;
+    t->pause_at = t->cpu->now;
 }
 
 uint64_t engine_clock(vm_site_t at) {

@@ -175,7 +175,8 @@ static void serve(ask_t *a, ps_t asked) {
     cost_t k = a->kind == ASK_LOAD ? read_cost(l, c) : write_cost(l, c);
     ps_t at = k.moved ? when_bus_is_free(asked) : asked;
     ps_t latency = k.latency ? jittered(k.latency, c) : 0;
-    if (k.moved) report_move(a->pc, k.near, at - asked + latency);
+    bool counts_not = settings.skip_main && c->running == threads[0];
+    if (k.moved && !counts_not) report_move(a->pc, k.near, at - asked + latency);
     switch (a->kind) {
     case ASK_LOAD:
         l->busy = at + (k.keeps == k.latency ? latency : k.keeps);

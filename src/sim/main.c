@@ -52,6 +52,7 @@ static const field_t fields[] = {
     {"slice", TIME, &machine.slice}, {"granularity", TIME, &machine.granularity},
     {"jitter", REAL, &settings.jitter}, {"limit", TIME, &settings.limit},
     {"seconds", REAL, &settings.seconds}, {"lock", WHOLE, &settings.lock},
+    {"skip_main", FLAG, &settings.skip_main},
     {"seeds", WHOLE, &seeds}, {"jobs", WHOLE, &jobs},
 };
 

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -134,7 +135,10 @@ static void write_report(FILE *f, const char *end, const char *what, int status)
     number(f, "status", (uint64_t)status);
     number(f, "seed", settings.seed);
     write_times(f);
+    struct rusage used;
+    getrusage(RUSAGE_SELF, &used);
     fprintf(f, "\"host_s\":%.6f,", (double)clock() / CLOCKS_PER_SEC);
+    number(f, "peak_kib", (uint64_t)used.ru_maxrss);
     number(f, "loads", counts.loads);
     number(f, "stores", counts.stores);
     number(f, "changes", counts.changes);

@@ -53,6 +53,7 @@ typedef struct {
     ps_t limit;               // simulated time after which the program is stopped; 0: none
     double seconds;           // real time after which it is
     int lock;                 // which of our locks stands in for pthread's; -1: none
+    bool skip_main;           // what the main thread moves is not counted: it only reports
     const char *report;
 } settings_t;
 extern settings_t settings;
@@ -161,6 +162,8 @@ struct thread {
     uintptr_t rmw_pc, rmw_line;   // the last atomic change, to see a loop of them
     ps_t rmw_at;
     ps_t ran, spun;           // time on a CPU; of that, in loops that wait
+    uint64_t acts, pause_acts;    // what others can see; how much of it at the last pause
+    ps_t pause_at;
     uintptr_t calls[MAX_CALLS];
     int depth;
 };
