@@ -231,10 +231,11 @@ HL_INLINE bool hl_ali_rouse(hl_ali_owner_t *o, hl_ali_req_t *r) {
     return true;
 }
 
-// Gives the lock to `r`, which is in no list any more. False: it has timed out.
+// Gives the lock to `r`, which is in no list any more. False: it has timed out (relaxed: its thread
+// has touched nothing but the state since the request was pushed).
 HL_INLINE bool hl_ali_grant(hl_ali_req_t *r) {
     for (;;) {
-        uintptr_t s = hl_load_acq(&r->node.state);
+        uintptr_t s = hl_load(&r->node.state);
         bool gone = hl_is_gone(s);
         if (!hl_cas_rel(&r->node.state, s, gone ? HL_OUT : HL_GRANTED)) continue;
         if (gone) hl_node_free(&r->node);
@@ -248,7 +249,7 @@ HL_INLINE void hl_ali_drop_gone(hl_ali_list_t *list) {
     hl_ali_list_t rest = {NULL, NULL};
     while (list->first) {
         hl_ali_req_t *r = hl_ali_pop(list);
-        uintptr_t s = hl_load_acq(&r->node.state);  // pairs with hl_ali_watch()
+        uintptr_t s = hl_load(&r->node.state);
         if (hl_is_gone(s) && hl_cas(&r->node.state, s, HL_OUT)) hl_node_free(&r->node);
         else hl_ali_append(&rest, r);
     }
@@ -360,7 +361,7 @@ HL_SLOW hl_ali_how_t hl_ali_watch(hl_ali_t *l, hl_ali_req_t *r, bool watch, uint
         if (s == HL_GRANTED) return HL_ALI_IS_OURS;
         if (watch && hl_ali_trytake(l)) return HL_ALI_TOOK;
         if (hl_past(deadline_ns)) {
-            if (!hl_cas_rel(&r->node.state, s, (uintptr_t)l)) continue;
+            if (!hl_cas(&r->node.state, s, (uintptr_t)l)) continue;
             hl_ali_unquiet(l);
             return HL_ALI_LATE;
         }
@@ -402,7 +403,7 @@ HL_INLINE void hl_ali_await(hl_ali_t *l, hl_ali_req_t *r, bool watch) {
         switch (hl_ali_watch(l, r, watch, HL_NO_DEADLINE)) {
         case HL_ALI_IS_OURS:
             HL_ALI_CALL(l, r->fn, r->arg, false);
-            hl_store_rel(&r->node.state, HL_ALI_DONE);  // pairs with hl_ali_done()
+            hl_store_rel(&r->node.state, HL_ALI_DONE);  // pairs with a third thread's hl_ali_done()
             hl_ali_serve(l, false);
             return;
         case HL_ALI_TOOK:
@@ -478,7 +479,7 @@ HL_SLOW bool hl_ali_lock_until_slow(hl_ali_t *l, uint64_t deadline_ns) {
         if (!hl_ali_trytake(l)) return false;  // the owner finds the request and frees it
         // Free after all, and perhaps no owner comes this way for long: the request back again,
         // unless somebody else has it by now.
-        if (!hl_cas_acq(&me->node.state, (uintptr_t)l, HL_WAITING)) return true;
+        if (!hl_cas(&me->node.state, (uintptr_t)l, HL_WAITING)) return true;
         how = HL_ALI_TOOK;
     }
     if (how == HL_ALI_TOOK) hl_ali_withdraw(l, me);

@@ -72,7 +72,8 @@ HL_INLINE hl_node_t *hl_node_claim(const void *lock, bool *queued) {
     for (int tries = 0; tries < 256; tries++, at++) {
         hl_pool_node_t *n = &hl_pool.at[2 + at % (HL_POOL_NODES - 2)];
         *queued = false;
-        // pairs with the release in hl_node_free(): the last owner's accesses come before
+        // pairs with the release in hl_node_free(): the last owner's plain accesses to fn and arg
+        // come before the next one's
         if (!hl_load(&n->claimed) && hl_cas_acq(&n->claimed, 0u, 1u)) return &n->node;
         *queued = true;
         if (lock && hl_load(&n->node.state) == (uintptr_t)lock &&
