@@ -408,9 +408,8 @@ void engine_plain(uintptr_t a, size_t size, bool write, vm_site_t at) {
 void __sanitizer_cov_trace_pc(void) {
     if (!self) return;
     cpu_t *c = self->cpu;
-    const cpu_t *s = &cpus[c->sibling];
     counts.blocks++;
-    c->now += s != c && s->running && !s->running->parked ? machine.block_smt : machine.block;
+    c->now += c->block;
     if (__builtin_expect(c->now >= c->slice_end, 0)) sched_turn();
 }
 

@@ -18,8 +18,8 @@ static line_t **leaves;
 static ps_t bus_free;
 static uint64_t arbiter;
 static uint8_t l3_near[MAX_L3][MAX_L3];   // between L3 domains
-static int l3_count;
 static uint8_t *core_l3;
+static size_t share_bytes;                // of line_t.share that this machine uses
 
 static void *reserve(size_t bytes) {
     void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
@@ -31,11 +31,11 @@ static void *reserve(size_t bytes) {
 void line_init(void) {
     leaves = reserve(TOP * sizeof *leaves);
     core_l3 = calloc((size_t)core_count, 1);
+    share_bytes = (size_t)(core_count + 63) / 64 * sizeof(uint64_t);
     arbiter = settings.seed * 0x9e3779b97f4a7c15u | 1;
     for (int i = 0; i < cpu_count; i++) {
         const cpu_t *a = &cpus[i];
         core_l3[a->core] = (uint8_t)a->l3;
-        if (a->l3 >= l3_count) l3_count = a->l3 + 1;
         for (int j = 0; j < cpu_count; j++) {
             const cpu_t *b = &cpus[j];
             l3_near[a->l3][b->l3] = a->l3 == b->l3           ? NEAR_L3
@@ -89,7 +89,7 @@ static void share(line_t *l, int core) {
 
 static void hold(line_t *l, cpu_t *c) {
     if (l->sharers) {
-        memset(l->share, 0, sizeof l->share);
+        memset(l->share, 0, share_bytes);
         l->sharers = 0;
     }
     l->in_l3 = 0;

@@ -100,6 +100,7 @@ static void run_on(cpu_t *c, thread_t *t, ps_t at) {
     if (c->now < at) c->now = at;
     c->now += machine.switch_;
     c->run_since = c->now;
+    c->block = machine.block;
     c->slice_end = c->now + machine.slice;
     if (c->queued) push(c->slice_end, EVENT_TICK, (uint64_t)c->id);
     sched_resume(c, c->now);
@@ -230,6 +231,8 @@ void sched_wait(void) {
 void sched_turn(void) {
     if (self->cpu->now >= self->cpu->slice_end) preempt();
     cpu_t *c = self->cpu;
+    const cpu_t *s = &cpus[c->sibling];
+    c->block = s != c && s->running && !s->running->parked ? machine.block_smt : machine.block;
     if (!heap_count || heap[0].key >> SEQUENCE_BITS >= c->now) return;
     push(c->now, EVENT_RUN, (uint64_t)c->id);
     sched_wait();

@@ -117,6 +117,7 @@ struct cpu {
     thread_t *queue, **queue_end;
     int queued;
     ps_t slice_end, run_since;
+    ps_t block;               // what a basic block takes now
     uint64_t random;
     ask_t load, store, prefetch[MAX_BUFFER];
     pending_t buffer[MAX_BUFFER];

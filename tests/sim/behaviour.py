@@ -45,7 +45,7 @@ def programs():
     check(done.returncode == 0 and all(not c["fault"] for c in cells(done)),
           "an ordinary program runs right under libc's mutex and each of ours", done.stdout + done.stderr)
     again = sim("sim", source, *SMALL, "--json", "--", "{threads}")
-    host = re.compile(r'"(accesses_per_host_s|with_waits_per_host_s)": [^,\n]*')
+    host = re.compile(r'"(accesses_per_host_s|with_waits_per_host_s|peak_kib)": [^,\n]*')
     check(host.sub("", done.stdout) == host.sub("", again.stdout), "the same seeds give the same result")
     check("SIMULATED" in done.stdout and "fitted: nothing" in done.stdout and "2 seeds" in done.stdout,
           "the result says that it is simulated, with seeds and what was fitted")
@@ -127,10 +127,43 @@ def objects():
               "a built program is simulated, and even its CSV says so", done.stderr)
 
 
+def calibration():
+    with tempfile.TemporaryDirectory() as d:
+        if len(os.sched_getaffinity(0)) < 2:
+            print("# one CPU only: nothing to calibrate")
+            return
+        done = sim("calibrate", "-o", f"{d}/host.json")
+        check(done.returncode == 0, "calibrate writes a machine file", done.stderr)
+        done = sim("machines", f"{d}/host.json", "--json")
+        kinds = {n["number"]: n["kind"] for n in json.loads(done.stdout)["numbers"]} if done.stdout else {}
+        check(kinds.get("dirty_l3") in ("measured", "estimated") and kinds.get("pause") == "measured",
+              "with the kind of each number", done.stdout + done.stderr)
+        done = sim("sim", str(HERE / "counter.c"), "--machine", f"{d}/host.json", "--seeds", "1", "--threads", "2",
+                   "--lock", "libc,mcs", "--", "{threads}")
+        check(done.returncode == 0, "which can be simulated", done.stdout + done.stderr)
+
+
+def topologies():
+    with tempfile.TemporaryDirectory() as d:
+        subprocess.run(["lstopo-no-graphics", "-i", "pack:2 l3:1 core:4 pu:2", f"{d}/shape.xml"], check=True,
+                       capture_output=True)
+        shipped = sim("machines", "e5-2699v3-2s", "--json")
+        numbers = {n["number"]: {"ns" if n["number"] not in PLAIN else "value": n["value"], "kind": n["kind"],
+                                 "source": n["source"]} for n in json.loads(shipped.stdout)["numbers"]}
+        pathlib.Path(f"{d}/box.json").write_text(json.dumps(
+            {"name": "box", "topology_xml": "shape.xml", "numbers": numbers}))
+        done = sim("sim", str(HERE / "counter.c"), "--machine", f"{d}/box.json", "--seeds", "1", "--lock",
+                   "libc", "--json", "--", "{threads}")
+        seen = [c["threads"] for c in cells(done)] if done.returncode == 0 else done.stderr
+        check(seen == [1, 2, 4, 8, 16], "a topology from lstopo's XML; all threads up to its edge", seen)
+
+
 programs()
 waits()
 stuck()
 refusals()
 objects()
+calibration()
+topologies()
 print(f"1..{count}")
 sys.exit(bad > 0)
