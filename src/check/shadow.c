@@ -11,17 +11,18 @@
 
 #include "check.h"
 
+// The first cache line is what most accesses need.
 typedef struct {
     uint32_t run;             // what follows the locations is of that run
     uint8_t loc[8];           // by byte: 1 + the atomic location it belongs to
     uint8_t written, read, dead;            // masks of bytes
     uint8_t dead_by;
-    uint16_t readers;                       // a bit per thread
     uint8_t wthread[8], wepoch[8];          // last plain write, by byte
-    uint8_t repoch[MAX_THREADS][8];         // last plain reads, by thread and byte: epoch + 1
+    uint16_t readers;                       // a bit per thread
     uint32_t dead_pc, wpc[8];
-    uint32_t rpc[MAX_THREADS][2];           // by thread and half
-} cell_t;
+    struct { uint8_t epoch[8]; uint32_t pc[2]; } reads[MAX_THREADS];  // last plain reads: epoch + 1
+                              // by byte, program counter by half
+} __attribute__((aligned(64))) cell_t;
 
 typedef struct { uintptr_t from, to; cell_t *cells; } region_t;
 static region_t region[3];    // the program's data, its zeroed data, stacks and heaps
@@ -161,9 +162,9 @@ static void check_plain_before(const cell_t *c, unsigned mask, bool write, uint3
         int t = __builtin_ctz(r);
         for (unsigned m = mask; m; m &= m - 1) {
             int b = __builtin_ctz(m);
-            if (c->repoch[t][b] <= h[t]) continue;
+            if (c->reads[t].epoch[b] <= h[t]) continue;
             snprintf(text, sizeof text, "data race: %s and a plain read", mine);
-            race(text, pc, t, c->rpc[t][b >> 2]);
+            race(text, pc, t, c->reads[t].pc[b >> 2]);
         }
     }
 }
@@ -281,11 +282,12 @@ static void note_write(cell_t *c, unsigned mask, uint32_t pc) {
 }
 
 static void note_read(cell_t *c, unsigned mask, uint32_t pc) {
-    if (!(c->readers >> current & 1)) memset(c->repoch[current], 0, 8);
+    __typeof__(c->reads[0]) *r = &c->reads[current];
+    if (!(c->readers >> current & 1)) memset(r->epoch, 0, 8);
     c->readers |= (uint16_t)(1u << current);
-    put(c->repoch[current], mask, (unsigned)cpu[current].pos + 1);
-    if (mask & 0x0f) c->rpc[current][0] = pc;
-    if (mask & 0xf0) c->rpc[current][1] = pc;
+    put(r->epoch, mask, (unsigned)cpu[current].pos + 1);
+    if (mask & 0x0f) r->pc[0] = pc;
+    if (mask & 0xf0) r->pc[1] = pc;
     c->read |= (uint8_t)mask;
 }
 

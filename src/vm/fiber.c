@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -100,7 +101,18 @@ static void *park(void *arg) {
     return NULL;
 }
 
+// May a program set its thread pointer by itself?
+static void require_thread_pointer(void) {
+#if defined(__x86_64__)
+    const unsigned long fsgsbase = 2;
+    if (!(getauxval(AT_HWCAP2) & fsgsbase))
+        die("this kernel does not let programs set the thread pointer; Linux 5.9 on an FSGSBASE "
+            "processor does");
+#endif
+}
+
 void fiber_make(fiber_t *f, void *stack, size_t size) {
+    require_thread_pointer();
     if (!tls.size) dl_iterate_phdr(find_tls, NULL);
     pthread_attr_t attr;
     pthread_t thread;

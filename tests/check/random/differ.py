@@ -74,7 +74,8 @@ def reference(tool, model, programs):
 def subject(tool, model, text, search="all"):
     """Count, deadlock and final states that the checker sees."""
     env = dict(os.environ, HL_PROGRAM=text,
-               HOTLOCK_CHECK=f"model={model} keep=1 bound=250 search={search} samples=100 seed=1")
+               HOTLOCK_CHECK=f"model={model} keep=1 bound=250 search={search} samples=100 "
+                             "seed=1 seconds=20")
     out = subprocess.run([tool], capture_output=True, text=True, env=env)
     count = deadlock = 0
     states = []
