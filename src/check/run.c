@@ -418,6 +418,7 @@ void run_flush(void) {
 
 // ------------------------------------------------------------------------- choices and time
 unsigned engine_choose(vm_choice_t kind, unsigned n, vm_site_t at) {
+    if (current < 0) return 0;
     vcpu_t *v = &cpu[current];
     if (kind == VM_CHOICE_TIME && v->expired >= options.expiries) n = 1;
     if (kind == VM_CHOICE_SPURIOUS && v->spurious >= options.spurious) n = 1;
@@ -510,6 +511,7 @@ static void thread_main(void) {
 }
 
 int engine_create(void *(*fn)(void *), void *arg, vm_site_t at) {
+    if (current < 0) check_unusable("a thread is created before main()", (uint32_t)at.pc);
     event_t *e = arrive(at);
     cpu[current].spins = 0;
     if (!e) {
@@ -591,6 +593,7 @@ void engine_free(void *p, vm_site_t at) {
 // ------------------------------------------------------------------------- one run
 void engine_fail(vm_failure_t kind, const char *text, vm_site_t at) {
     static const bad_t bad[] = {BAD_ASSERT, BAD_EXIT, BAD_CRASH, BAD_MISUSE};
+    if (current < 0) check_unusable(text, (uint32_t)at.pc);
     report_bad(bad[kind], text, (uint32_t)at.pc, -1, 0);
 }
 
