@@ -4,7 +4,7 @@
 //   main.c     settings, one process per seed     sched.c   events, CPUs, threads, the OS model
 //   line.c     who holds which cache line         engine.c  the program's accesses, spin loops
 //   libc.c     time, sleep, exit, futexes         locks.h   pthread's locks over futexes
-//   report.c   what is told to the command
+//   report.c   what is told to the command    wide.c    16-byte atomics
 //
 // Time is in picoseconds. A virtual CPU is a hardware thread of the machine; a thread of the program
 // runs on one as an operating system would let it.

@@ -53,8 +53,9 @@ ATOMIC(64, uint64_t)
 void __tsan_atomic_thread_fence(int order) { engine_fence(order, VM_HERE()); }
 void __tsan_atomic_signal_fence(int order) { (void)order; }
 
-// 16 bytes: no lock here needs them, so they are named and refused instead of half modelled.
+// 16 bytes: named and refused instead of half modelled, unless the engine brings its own.
 #define WIDE(name)                                                                      \
+    __attribute__((weak)) void __tsan_atomic128_##name(void);                           \
     void __tsan_atomic128_##name(void) {                                                \
         engine_unsupported("a 16-byte atomic", VM_HERE());                              \
     }

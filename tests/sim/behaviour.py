@@ -58,6 +58,12 @@ def programs():
         check(done.returncode == 0, f"built by {compiler}", done.stderr)
 
 
+    done = sim("sim", str(HERE / "wide.cpp"), *SMALL, "--lock", "libc", "--json", "--metric", "sum ([0-9]+)",
+               "--cflag", "-mcx16" if os.uname().machine == "x86_64" else "-O2")
+    check(done.returncode == 0 and cells(done)[0]["rate"] == 800, "C++ with atomics of 16 bytes",
+          done.stdout + done.stderr)
+
+
 def waits():
     done = sim("sim", str(HERE / "bounded.c"), "--seeds", "1", "--threads", "1", "--lock", "libc", "--json",
                "--metric", r"turns ([0-9]+)")
