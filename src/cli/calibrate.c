@@ -2,9 +2,9 @@
 /*
  * hotlock calibrate: measures this machine into a machine file for hotlock sim.
  *
- * Two threads, each on its CPU, pass a word to and fro by compare-exchange: half a round trip is one
- * transfer. Batches are timed and the lower quartile is kept, so that what interrupts a batch drops
- * out. What needs more CPUs than there are is estimated, and the file says so.
+ * Two threads, each on its CPU, pass a word to and fro by compare-exchange: half a round trip is
+ * one transfer. Batches are timed and the lower quartile is kept, so that what interrupts a batch
+ * drops out. What needs more CPUs than there are is estimated, and the file says so.
  */
 #include <hwloc.h>
 #include <linux/futex.h>
@@ -69,7 +69,8 @@ static char *read_shape(void)
                                               HWLOC_TOPOLOGY_EXPORT_SYNTHETIC_FLAG_NO_ATTRS |
                                               HWLOC_TOPOLOGY_EXPORT_SYNTHETIC_FLAG_IGNORE_MEMORY);
     if (bad < 0)
-        cli_bad("this machine's topology is too irregular for one line; write it with lstopo FILE.xml");
+        cli_bad(
+            "this machine's topology is too irregular for one line; write it with lstopo FILE.xml");
     hwloc_topology_destroy(t);
     return cli_printf("%s", text);
 }
@@ -147,7 +148,8 @@ static double memory_step(void)
 {
     enum { LINES = 1 << 20, STEPS = 20000 };
     struct line { struct line *next; char rest[56]; } *line;
-    line = mmap(NULL, LINES * sizeof *line, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    line = mmap(NULL, LINES * sizeof *line, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
+                0);
     if (line == MAP_FAILED)
         return 100;
     for (unsigned i = 0, at = 0; i < LINES; i++) { /* a full cycle: an odd increment */
@@ -188,8 +190,8 @@ static void *pass_word(void *arg)
         uint64_t begin = hl_now_ns();
         for (long i = 0; i < p->rounds; i++) {
             unsigned long mine = (unsigned long)p->turn;
-            while (!atomic_compare_exchange_weak_explicit(&word, &mine, (unsigned long)!p->turn,
-                                                          memory_order_acq_rel, memory_order_relaxed))
+            while (!atomic_compare_exchange_weak_explicit(
+                &word, &mine, (unsigned long)!p->turn, memory_order_acq_rel, memory_order_relaxed))
                 mine = (unsigned long)p->turn;
         }
         x[b] = (double)(hl_now_ns() - begin) / (double)p->rounds / 2;
@@ -291,7 +293,8 @@ static readers_t read_after_write(const cpu_t *const *reader, int count)
     pthread_barrier_destroy(&gate);
     double base = quartile(hit, BATCHES);
     return (readers_t){count, quartile(reader_ns[0], ROUNDS) - base,
-                       quartile(reader_ns[count - 1], ROUNDS) - base, quartile(writes, ROUNDS) - base};
+                       quartile(reader_ns[count - 1], ROUNDS) - base,
+                       quartile(writes, ROUNDS) - base};
 }
 
 /* All CPUs add to one word; ns per add. */
@@ -335,7 +338,8 @@ static double contended_add(void)
     return took / (double)sum;
 }
 
-/* A futex woken across CPUs: the waker's call, and from the call to the sleeper's first instruction. */
+/* A futex woken across CPUs: the waker's call, and from the call to the sleeper's first
+ * instruction. */
 static atomic_uint bell;
 static atomic_ulong awake_at;
 
@@ -360,7 +364,8 @@ static void futex_times(double *call, double *wake)
     if (pthread_create(&t, NULL, sleep_on, &p) != 0)
         cli_bad("cannot start a thread");
     for (unsigned i = 0; i < BATCHES; i++) {
-        hl_nap(300000); /* it must be asleep, or this batch shows no wake-up and the quartile hides it */
+        hl_nap(300000); /* it must be asleep, or this batch shows no wake-up and the quartile hides
+                           it */
         atomic_store(&awake_at, 0);
         uint64_t begin = hl_now_ns(), at;
         atomic_store(&bell, i + 1);
@@ -413,8 +418,10 @@ static void alone(file_t *f)
     measured(f, "syscall", each(system_calls, 2000));
     measured(f, "memory", memory_step());
     double yield = each(yields, 2000);
-    estimated(f, "switch", "ns", yield * 3, "three times an idle sched_yield(): the queue, the change, cold caches");
-    estimated(f, "block", "cycles", 3, "about five instructions and a share of a mispredicted branch");
+    estimated(f, "switch", "ns", yield * 3,
+              "three times an idle sched_yield(): the queue, the change, cold caches");
+    estimated(f, "block", "cycles", 3,
+              "about five instructions and a share of a mispredicted branch");
     estimated(f, "hit", "cycles", 4, "first-level cache, load to use");
 }
 
@@ -450,8 +457,10 @@ static void readers(file_t *f, double dirty)
             in[n++] = &cpu[i];
     }
     if (n < 3) {
-        estimated(f, "upgrade", "ns", dirty * 0.5, "half a transfer; fewer than three cores share an L3 here");
-        estimated(f, "invalidate", "ns", 1, "as on other machines; fewer than three cores share an L3 here");
+        estimated(f, "upgrade", "ns", dirty * 0.5,
+                  "half a transfer; fewer than three cores share an L3 here");
+        estimated(f, "invalidate", "ns", 1,
+                  "as on other machines; fewer than three cores share an L3 here");
         return;
     }
     readers_t few = read_after_write(in, 2), many = read_after_write(in, n - 1);
@@ -468,7 +477,8 @@ static void together(file_t *f, progress_t *progress)
     double least, most, smt = transfer_apart(APART_CORE, &least, &most), near = NAN;
     if (!isnan(smt)) {
         measured(f, "smt", smt);
-        estimated(f, "smt_slow", "value", 1.5, "two busy siblings together do about 1.3 times the work of one");
+        estimated(f, "smt_slow", "value", 1.5,
+                  "two busy siblings together do about 1.3 times the work of one");
     }
     for (apart_t how = APART_L3; how < APARTS; how++) {
         progress_show(progress, "transfers, distance %s", suffix[how]);
@@ -497,7 +507,8 @@ static void kernel(file_t *f)
     estimated(f, "migrate", "ns", 2000, "order of magnitude of Linux");
     estimated(f, "slice", "ns", 3e6, "Linux CFS minimum granularity with 8 CPUs or more");
     estimated(f, "granularity", "ns", 1e6, "Linux CFS wake-up granularity");
-    estimated(f, "disorder", "value", 0.25, "caches do not queue strictly; how much is not measured");
+    estimated(f, "disorder", "value", 0.25,
+              "caches do not queue strictly; how much is not measured");
     estimated(f, "buffer", "value", 48, "order of magnitude of today's store buffers");
 }
 
@@ -507,7 +518,8 @@ static char *processor_name(void)
     FILE *f = fopen("/proc/cpuinfo", "r");
     while (f && !name && fgets(line, sizeof line, f))
         if (strncmp(line, "model name", 10) == 0 && strchr(line, ':'))
-            name = cli_printf("%.*s", (int)strcspn(strchr(line, ':') + 2, "\n"), strchr(line, ':') + 2);
+            name = cli_printf("%.*s", (int)strcspn(strchr(line, ':') + 2, "\n"),
+                              strchr(line, ':') + 2);
     if (f)
         fclose(f);
     return name ? name : cli_printf("this machine");
@@ -563,8 +575,10 @@ int cmd_calibrate(int argc, char **argv)
     kernel(&f);
     double add = contended_add();
     progress_clear(&progress);
-    char *about = cli_printf("Measured by hotlock calibrate on %d CPUs. %d CPUs that add to one word take "
-                             "%.0f ns an add.", cpu_count, cpu_count, add);
+    char *about =
+        cli_printf("Measured by hotlock calibrate on %d CPUs. %d CPUs that add to one word take "
+                   "%.0f ns an add.",
+                   cpu_count, cpu_count, add);
     FILE *out = open_memstream(&text, &size);
     output_json(json_pack("{s:s, s:s, s:s, s:s, s:o}", "schema", "hotlock-machine/1", "name", name,
                           "about", about, "topology", shape, "numbers", f.numbers), out);

@@ -234,9 +234,17 @@ static char *use_object(const char *object)
 
 static char *compile(const check_build_t *b, const char *source, const char *dir, int number)
 {
-    static const char *const fixed[] = {
-        "-c", "-O2", "-g", "-D_GNU_SOURCE", "-U_FORTIFY_SOURCE", "-fsanitize=thread", "-Wno-tsan", "-fno-pic",
-        "-fno-pie", "-fno-stack-protector", NULL};
+    static const char *const fixed[] = {"-c",
+                                        "-O2",
+                                        "-g",
+                                        "-D_GNU_SOURCE",
+                                        "-U_FORTIFY_SOURCE",
+                                        "-fsanitize=thread",
+                                        "-Wno-tsan",
+                                        "-fno-pic",
+                                        "-fno-pie",
+                                        "-fno-stack-protector",
+                                        NULL};
     char *object = cli_printf("%s/%d.o", dir, number);
     words_t w = {0};
     if (!is_source(source))

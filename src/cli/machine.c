@@ -152,8 +152,9 @@ static char *find_file(const char *name)
     while (names[count])
         count++;
     const char *near = nearest_name(name, (const char *const *)names, count);
-    cli_bad("unknown machine '%s'; nearest is '%s' (a file of your own needs a / or .json in its name)",
-            name, near ? near : "none");
+    cli_bad(
+        "unknown machine '%s'; nearest is '%s' (a file of your own needs a / or .json in its name)",
+        name, near ? near : "none");
 }
 
 /* ---- topology ---- */

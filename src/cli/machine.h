@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Machine files: what `hotlock sim` simulates. A topology as hwloc writes it, and numbers, each with
- * its source and how it came to be: measured, published, estimated, or fitted to a result.
+ * Machine files: what `hotlock sim` simulates. A topology as hwloc writes it, and numbers, each
+ * with its source and how it came to be: measured, published, estimated, or fitted to a result.
  */
 #ifndef HOTLOCK_MACHINE_H
 #define HOTLOCK_MACHINE_H

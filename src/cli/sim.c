@@ -35,13 +35,17 @@ typedef struct {
 
 static const struct argp_option options[] = {
     {"machine", 'm', "NAME|FILE", 0, "The machine (default e5-2699v3-2s); see hotlock machines", 1},
-    {"threads", 't', "LIST", 0, "Numbers of threads, or all: 1, 2, 4... and every edge (default)", 1},
+    {"threads", 't', "LIST", 0, "Numbers of threads, or all: 1, 2, 4... and every edge (default)",
+     1},
     {"lock", 'l', "LIST", 0, "Locks to compare (default: all of hotlock's); libc is glibc's", 1},
-    {"place", KEY_PLACE, "HOW", 0, "spread over the sockets (default), compact, or CPUs: 0,2,4-7", 1},
-    {"time", KEY_TIME, "MS", 0, "Simulated time of a workload's run (default 2 ms, from 72 threads on longer)", 1},
+    {"place", KEY_PLACE, "HOW", 0, "spread over the sockets (default), compact, or CPUs: 0,2,4-7",
+     1},
+    {"time", KEY_TIME, "MS", 0,
+     "Simulated time of a workload's run (default 2 ms, from 72 threads on longer)", 1},
     {"seeds", KEY_SEEDS, "N", 0, "Runs with different chance (default 8)", 1},
     {"jitter", KEY_JITTER, "PERCENT", 0, "How much latencies vary, either way (default 5)", 1},
-    {"metric", KEY_METRIC, "REGEX", 0, "A rate the program prints, instead of sections per second", 2},
+    {"metric", KEY_METRIC, "REGEX", 0, "A rate the program prints, instead of sections per second",
+     2},
     {"lines", KEY_LINES, NULL, 0, "Which source lines move cache lines", 2},
     {"svg", KEY_SVG, "FILE", 0, "Draw the curves into FILE", 2},
     {"reproduce", KEY_REPRODUCE, NULL, 0,
@@ -53,7 +57,8 @@ static const struct argp_option options[] = {
     {"library", KEY_LIBRARY, "NAME", 0, "Link with library NAME", 3},
     {"cflag", KEY_CFLAG, "FLAG", 0, "Give the compiler one more FLAG", 3},
     {"cc", KEY_CC, "COMPILER", 0, "gcc (default) or clang", 3},
-    {"build", KEY_BUILD, "FILE", 0, "Only build: write the program to FILE, to be simulated later", 3},
+    {"build", KEY_BUILD, "FILE", 0, "Only build: write the program to FILE, to be simulated later",
+     3},
     {0},
 };
 
@@ -118,11 +123,13 @@ static const struct argp argp = {
     .options = options,
     .parser = parse,
     .args_doc = "WORKLOAD|FILE.c...|FILE.o...|PROGRAM [-- ARG...]",
-    .doc = "Simulates a pthread program, from its own code, on a machine you do not have. A workload "
-           "is one of hotlock's by name: counter, slab, runqueue, stat, fcntl. In the ARGs of a "
-           "program of your own {threads}, {lock} and {seconds} are filled in; if {lock} is not there, "
-           "each lock stands in for pthread's mutexes.\v"
-           "Exit code: 0 a result, 1 none, 2 bad input, 3 the program came to a deadlock.",
+    .doc =
+        "Simulates a pthread program, from its own code, on a machine you do not have. A workload "
+        "is one of hotlock's by name: counter, slab, runqueue, stat, fcntl. In the ARGs of a "
+        "program of your own {threads}, {lock} and {seconds} are filled in; if {lock} is not "
+        "there, "
+        "each lock stands in for pthread's mutexes.\v"
+        "Exit code: 0 a result, 1 none, 2 bad input, 3 the program came to a deadlock.",
     .children = children,
 };
 
@@ -184,7 +191,8 @@ static void check_lock(const sim_t *s, const char *name)
     for (int k = 0; k < HL_KINDS; k++)
         names[k + 1] = hl_kind_info((hl_kind_t)k)->name;
     if (strcmp(name, "libc") != 0 && hl_kind_by_name(name) < 0)
-        cli_bad("unknown lock '%s'; nearest is '%s'", name, nearest_name(name, names, HL_KINDS + 1));
+        cli_bad("unknown lock '%s'; nearest is '%s'", name,
+                nearest_name(name, names, HL_KINDS + 1));
 }
 
 static void choose_locks(sim_t *s, const char *text)

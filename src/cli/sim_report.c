@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The result of `hotlock sim` as text, CSV, Markdown, JSON or a plot; always said to be simulated. */
+/* The result of `hotlock sim` as text, CSV, Markdown, JSON or a plot; always said to be simulated.
+ */
 #include <jansson.h>
 #include <math.h>
 #include <stdlib.h>
@@ -271,8 +272,8 @@ static char *verdict_of(const sim_t *s)
     if (SIM_MEDIAN(best, rate) < TIE * least)
         return cli_printf("With %ld threads no lock helps: all are within %.0f %%.", best->threads,
                           100 * (TIE - 1));
-    char *text = cli_printf("With %ld threads %s is first, %.2f times %s.", best->threads, best->lock,
-                            SIM_MEDIAN(best, rate) / least, worst);
+    char *text = cli_printf("With %ld threads %s is first, %.2f times %s.", best->threads,
+                            best->lock, SIM_MEDIAN(best, rate) / least, worst);
     for (size_t l = 0; last && low && l < s->lock_count; l++) {
         const sim_cell_t *c = sim_at(s, l, 0);
         if (c->lock != best->lock || c->fault || SIM_MEDIAN(c, rate) * TIE > SIM_MEDIAN(low, rate))
@@ -302,17 +303,20 @@ static void print_people(const sim_t *s, table_format_t format, FILE *out)
     wrapped(out, conditions);
     fprintf(out, "\n%s: %s, by number of threads\n%s", s->program, unit, code);
     print_rates(s, format, out);
-    fprintf(out, "\nwith %ld threads: ns per section, and cache lines moved per section by distance\n%s",
+    fprintf(out,
+            "\nwith %ld threads: ns per section, and cache lines moved per section by distance\n%s",
             s->threads[s->thread_count - 1], code);
     table_t *t = details(s, s->threads[s->thread_count - 1]);
     table_print(t, format, out);
     table_free(t);
-    fprintf(out, "\nwaits in ns, fairness (factor: share of the luckier half of the threads)\n%s", code);
+    fprintf(out, "\nwaits in ns, fairness (factor: share of the luckier half of the threads)\n%s",
+            code);
     t = waits_of(s, s->thread_count - 1);
     table_print(t, format, out);
     table_free(t);
     if (s->show_lines) {
-        fprintf(out, "\nlines moved per section, by the source line that asked for them:\n%s", code);
+        fprintf(out, "\nlines moved per section, by the source line that asked for them:\n%s",
+                code);
         t = lines_of(s);
         table_print(t, format, out);
         table_free(t);
@@ -381,7 +385,8 @@ bool sim_plot(const sim_t *s, const char *file)
             double y = c->fault ? NAN : shown(s, c), half = c->fault ? 0 : y * sim_spread(c) / 200;
             points[t] = (plot_point_t){(double)s->threads[t], y, y - half, y + half};
         }
-        series[l] = (plot_series_t){.name = s->locks[l], .points = points, .count = s->thread_count};
+        series[l] =
+            (plot_series_t){.name = s->locks[l], .points = points, .count = s->thread_count};
     }
     char *unit = unit_of(s);
     bool good = plot_svg(&(plot_t){title, "threads", unit, series, s->lock_count}, file);

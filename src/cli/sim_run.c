@@ -124,8 +124,9 @@ static char **environment_of(const sim_t *s, const sim_cell_t *c, const char *re
     extern char **environ;
     int jobs = get_nprocs();
     char *machine = machine_settings(s->machine), *cpus = machine_cpus(s->machine);
-    char *set = cli_printf("%s jitter=%g seeds=%ld jobs=%d lock=%d skip_main=%d seconds=%g", machine,
-                           s->jitter, s->seeds, jobs, stand_in(s, c), s->workload, s->limit);
+    char *set =
+        cli_printf("%s jitter=%g seeds=%ld jobs=%d lock=%d skip_main=%d seconds=%g", machine,
+                   s->jitter, s->seeds, jobs, stand_in(s, c), s->workload, s->limit);
     char *threads = cli_printf("%ld", c->threads);
     const char *const pairs[][2] = {{"HOTLOCK_SIM", set}, {"HOTLOCK_SIM_CPUS", cpus},
                                     {"HOTLOCK_SIM_REPORT", report}, {"THREADS", threads}};
@@ -325,7 +326,8 @@ static void name_lines(const sim_t *s, sim_cell_t *c, const unsigned long *pcs)
         char *place = strtok_r(NULL, "\n", &save), *colon = place ? strrchr(place, ':') : NULL;
         c->lines[i].function = cli_printf("%s", at);
         c->lines[i].line = colon ? atoi(colon + 1) : 0;
-        c->lines[i].file = cli_printf("%.*s", colon ? (int)(colon - place) : 1, colon ? place : "?");
+        c->lines[i].file =
+            cli_printf("%.*s", colon ? (int)(colon - place) : 1, colon ? place : "?");
         at = strtok_r(NULL, "\n", &save);
     }
     child_free(&r);

@@ -7,8 +7,8 @@
 //
 // A loop that only reads the same values again is a wait. It is not run but parked until one of its
 // lines changes. Whether it will do the same again is decided by its state: the registers and the
-// stack at two visits. If it also looks at the clock, it is let look at it now and then; when looking
-// made a difference is remembered per loop, so that a deadline is soon known and met.
+// stack at two visits. If it also looks at the clock, it is let look at it now and then; when
+// looking made a difference is remembered per loop, so that a deadline is soon known and met.
 #include <malloc.h>
 #include <stdlib.h>
 #include <string.h>
@@ -373,7 +373,8 @@ void engine_fence(int order, vm_site_t at) {
 }
 
 // ------------------------------------------------------------------------- plain accesses
-// The thread's own stack, in a line of its own core: nothing that happens earlier elsewhere matters.
+// The thread's own stack, in a line of its own core: nothing that happens earlier elsewhere
+// matters.
 static bool at_home(uintptr_t a, size_t size, bool write) {
     cpu_t *c = self->cpu;
     if (a < (uintptr_t)self->fiber.low || a >= (uintptr_t)self->fiber.base) return false;

@@ -87,7 +87,8 @@ static void sleep_until(ps_t at) {
     if (at > self->cpu->now) sched_sleep(at);
 }
 
-int vm_clock_nanosleep(clockid_t clock, int flags, const struct timespec *t, struct timespec *left) {
+int vm_clock_nanosleep(clockid_t clock, int flags, const struct timespec *t,
+                       struct timespec *left) {
     if (!self) return clock_nanosleep(clock, flags, t, left);
     sleep_until(flags & TIMER_ABSTIME ? until_clock(t) : self->cpu->now + ps_of(t));
     return 0;
@@ -210,7 +211,8 @@ static int futex_wake(const void *word, uint32_t most, uint32_t mask) {
 }
 
 // As the system call: the value, or -1 and errno.
-long vm_futex(uint32_t *word, int op, uint32_t value, const struct timespec *timeout, uint32_t mask) {
+long vm_futex(uint32_t *word, int op, uint32_t value, const struct timespec *timeout,
+              uint32_t mask) {
     ps_t until = NEVER;
     int error = 0;
     if (timeout) until = op == FUTEX_WAIT ? self->cpu->now + ps_of(timeout) : until_clock(timeout);

@@ -10,7 +10,8 @@
 
 #define XCHG(p, x, order) __atomic_exchange_n(p, x, order)
 
-long vm_futex(uint32_t *word, int op, uint32_t value, const struct timespec *timeout, uint32_t mask);
+long vm_futex(uint32_t *word, int op, uint32_t value, const struct timespec *timeout,
+              uint32_t mask);
 
 static long futex_wait(uint32_t *word, uint32_t value, const struct timespec *deadline) {
     return vm_futex(word, FUTEX_WAIT_BITSET, value, deadline, FUTEX_BITSET_MATCH_ANY);
@@ -102,7 +103,8 @@ int vm_pthread_mutex_lock(pthread_mutex_t *m) {
 int vm_pthread_mutex_timedlock(pthread_mutex_t *m, const struct timespec *deadline) {
     return mutex_lock_until(MUTEX(m), deadline);
 }
-int vm_pthread_mutex_clocklock(pthread_mutex_t *m, clockid_t clock, const struct timespec *deadline) {
+int vm_pthread_mutex_clocklock(pthread_mutex_t *m, clockid_t clock,
+                               const struct timespec *deadline) {
     (void)clock;
     return mutex_lock_until(MUTEX(m), deadline);
 }
@@ -251,7 +253,8 @@ int vm_pthread_rwlock_unlock(pthread_rwlock_t *p) {
     return 0;
 }
 
-// ------------------------------------------------------------------------- barriers, once, semaphores
+// ------------------------------------------------------------------------- barriers, once,
+// semaphores
 typedef struct { uint32_t arrived, round, needed; } barrier_t;
 
 int vm_pthread_barrier_init(pthread_barrier_t *b, const pthread_barrierattr_t *attr, unsigned n) {

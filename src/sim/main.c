@@ -32,28 +32,49 @@ extern char **environ;
 typedef struct { const char *name; enum { TIME, REAL, WHOLE, FLAG } type; void *at; } field_t;
 
 static const field_t fields[] = {
-    {"cycle", TIME, &machine.cycle}, {"block", TIME, &machine.block},
-    {"block_smt", TIME, &machine.block_smt}, {"hit", TIME, &machine.hit},
-    {"rmw", TIME, &machine.rmw}, {"pause", TIME, &machine.pause},
-    {"clock", TIME, &machine.clock}, {"call", TIME, &machine.call}, {"smt", TIME, &machine.smt},
-    {"dirty_l3", TIME, &machine.dirty[NEAR_L3]}, {"dirty_socket", TIME, &machine.dirty[NEAR_SOCKET]},
-    {"dirty_remote", TIME, &machine.dirty[NEAR_REMOTE]}, {"dirty_far", TIME, &machine.dirty[NEAR_FAR]},
-    {"clean_l3", TIME, &machine.clean[NEAR_L3]}, {"clean_socket", TIME, &machine.clean[NEAR_SOCKET]},
-    {"clean_remote", TIME, &machine.clean[NEAR_REMOTE]}, {"clean_far", TIME, &machine.clean[NEAR_FAR]},
-    {"serve_l3", TIME, &machine.serve[NEAR_L3]}, {"serve_socket", TIME, &machine.serve[NEAR_SOCKET]},
-    {"serve_remote", TIME, &machine.serve[NEAR_REMOTE]}, {"serve_far", TIME, &machine.serve[NEAR_FAR]},
-    {"memory", TIME, &machine.memory}, {"upgrade", TIME, &machine.upgrade},
-    {"invalidate", TIME, &machine.invalidate}, {"bus", TIME, &machine.bus},
-    {"disorder", REAL, &machine.disorder}, {"nearest", REAL, &machine.nearest},
+    {"cycle", TIME, &machine.cycle},
+    {"block", TIME, &machine.block},
+    {"block_smt", TIME, &machine.block_smt},
+    {"hit", TIME, &machine.hit},
+    {"rmw", TIME, &machine.rmw},
+    {"pause", TIME, &machine.pause},
+    {"clock", TIME, &machine.clock},
+    {"call", TIME, &machine.call},
+    {"smt", TIME, &machine.smt},
+    {"dirty_l3", TIME, &machine.dirty[NEAR_L3]},
+    {"dirty_socket", TIME, &machine.dirty[NEAR_SOCKET]},
+    {"dirty_remote", TIME, &machine.dirty[NEAR_REMOTE]},
+    {"dirty_far", TIME, &machine.dirty[NEAR_FAR]},
+    {"clean_l3", TIME, &machine.clean[NEAR_L3]},
+    {"clean_socket", TIME, &machine.clean[NEAR_SOCKET]},
+    {"clean_remote", TIME, &machine.clean[NEAR_REMOTE]},
+    {"clean_far", TIME, &machine.clean[NEAR_FAR]},
+    {"serve_l3", TIME, &machine.serve[NEAR_L3]},
+    {"serve_socket", TIME, &machine.serve[NEAR_SOCKET]},
+    {"serve_remote", TIME, &machine.serve[NEAR_REMOTE]},
+    {"serve_far", TIME, &machine.serve[NEAR_FAR]},
+    {"memory", TIME, &machine.memory},
+    {"upgrade", TIME, &machine.upgrade},
+    {"invalidate", TIME, &machine.invalidate},
+    {"bus", TIME, &machine.bus},
+    {"disorder", REAL, &machine.disorder},
+    {"nearest", REAL, &machine.nearest},
     {"buffer", WHOLE, &machine.buffer},
-    {"migratory", FLAG, &machine.migratory}, {"syscall", TIME, &machine.syscall},
-    {"futex_wake", TIME, &machine.futex_wake}, {"wake", TIME, &machine.wake},
-    {"switch", TIME, &machine.switch_}, {"migrate", TIME, &machine.migrate},
-    {"slice", TIME, &machine.slice}, {"granularity", TIME, &machine.granularity},
-    {"jitter", REAL, &settings.jitter}, {"limit", TIME, &settings.limit},
-    {"seconds", REAL, &settings.seconds}, {"lock", WHOLE, &settings.lock},
+    {"migratory", FLAG, &machine.migratory},
+    {"syscall", TIME, &machine.syscall},
+    {"futex_wake", TIME, &machine.futex_wake},
+    {"wake", TIME, &machine.wake},
+    {"switch", TIME, &machine.switch_},
+    {"migrate", TIME, &machine.migrate},
+    {"slice", TIME, &machine.slice},
+    {"granularity", TIME, &machine.granularity},
+    {"jitter", REAL, &settings.jitter},
+    {"limit", TIME, &settings.limit},
+    {"seconds", REAL, &settings.seconds},
+    {"lock", WHOLE, &settings.lock},
     {"skip_main", FLAG, &settings.skip_main},
-    {"seeds", WHOLE, &seeds}, {"jobs", WHOLE, &jobs},
+    {"seeds", WHOLE, &seeds},
+    {"jobs", WHOLE, &jobs},
 };
 
 static void set(const field_t *f, const char *value) {
@@ -134,7 +155,8 @@ int main(int argc, char **argv) {
     const char *set = getenv("HOTLOCK_SIM"), *where = getenv("HOTLOCK_SIM_CPUS");
     const char *report = getenv("HOTLOCK_SIM_REPORT");
     if (!set || !where || !report) {
-        fprintf(stderr, "%s: built to be simulated; run it with: hotlock sim %s\n", argv[0], argv[0]);
+        fprintf(stderr, "%s: built to be simulated; run it with: hotlock sim %s\n", argv[0],
+                argv[0]);
         return 2;
     }
     read_settings(set);

@@ -323,7 +323,8 @@ void sched_end(void *result) {
 void sched_init(void) {
     for (int i = 0; i < cpu_count; i++) {
         cpus[i].queue_end = &cpus[i].queue;
-        cpus[i].random = (settings.seed * 0x9e3779b97f4a7c15u) ^ ((uint64_t)(i + 1) * 0xbf58476d1ce4e5b9u);
+        cpus[i].random =
+            (settings.seed * 0x9e3779b97f4a7c15u) ^ ((uint64_t)(i + 1) * 0xbf58476d1ce4e5b9u);
         for (int k = 0; k < 4; k++) draw(&cpus[i].random);
     }
 }

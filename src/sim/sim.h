@@ -5,9 +5,10 @@
 //   line.c     who holds which cache line         engine.c  the program's accesses, spin loops
 //   libc.c     time, sleep, exit, futexes         locks.h   pthread's locks over futexes
 //   report.c   what is told to the command    wide.c    16-byte atomics
+//   files.c    system calls on files
 //
-// Time is in picoseconds. A virtual CPU is a hardware thread of the machine; a thread of the program
-// runs on one as an operating system would let it.
+// Time is in picoseconds. A virtual CPU is a hardware thread of the machine; a thread of the
+// program runs on one as an operating system would let it.
 #ifndef HL_SIM_H
 #define HL_SIM_H
 

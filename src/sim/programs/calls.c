@@ -55,6 +55,7 @@ int main(int argc, char **argv) {
         pthread_join(id[i], NULL);
         sum += mine[i].done;
     }
-    printf("{\"unit\":\"sections\",\"ops_per_s\":%.1f,\"sections\":%lu,\"per_thread\":[]}\n", (double)sum / seconds, sum);
+    printf("{\"unit\":\"sections\",\"ops_per_s\":%.1f,\"sections\":%lu,\"per_thread\":[]}\n",
+           (double)sum / seconds, sum);
     return 0;
 }

@@ -47,7 +47,7 @@ int main(void) {
     while (!old_flag) {}
     int64_t again = now() - begin;
     pthread_join(t, NULL);
-    printf("turns %d waited %ld timed %d %ld woken %ld again %ld\n", turns, (long)waited, error != 0, (long)timed,
-           (long)woken, (long)again);
+    printf("turns %d waited %ld timed %d %ld woken %ld again %ld\n", turns, (long)waited,
+           error != 0, (long)timed, (long)woken, (long)again);
     return 0;
 }

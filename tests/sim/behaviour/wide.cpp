@@ -12,7 +12,8 @@ static void *work(void *arg) {
     for (int i = 0; i < ROUNDS; i++) {
         wide_t old = __atomic_load_n(&pair, __ATOMIC_RELAXED), next;
         do next = old + 1 + ((wide_t)1 << 64);
-        while (!__atomic_compare_exchange_n(&pair, &old, next, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED));
+        while (!__atomic_compare_exchange_n(&pair, &old, next, false, __ATOMIC_ACQ_REL,
+                                            __ATOMIC_RELAXED));
     }
     return arg;
 }

@@ -60,7 +60,8 @@ int main(int argc, char **argv) {
     setup(threads);
     pthread_barrier_init(&start, NULL, (unsigned)threads + 1);
     for (int i = 0; i < threads; i++) {
-        w[i] = (worker_t){.random = 0x9e3779b97f4a7c15u * (unsigned long)(i + 1), .index = i, .threads = threads};
+        w[i] = (worker_t){
+            .random = 0x9e3779b97f4a7c15u * (unsigned long)(i + 1), .index = i, .threads = threads};
         pthread_create(&id[i], NULL, work, &w[i]);
     }
     pthread_barrier_wait(&start);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // kernel.c - a stand-in for a system call with one hot spin lock inside: will-it-scale's open1 and
-// lock2. SECTIONS of the lock per call, each writing LINES shared lines and working HOLD_NS; outside
-// it THINK_NS, which is set so that one thread is as fast as published.
+// lock2. SECTIONS of the lock per call, each writing LINES shared lines and working HOLD_NS;
+// outside it THINK_NS, which is set so that one thread is as fast as published.
 #include "bench.h"
 
 static stock_lock_t lock;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // stock.h - the locks of the published runs, written from their descriptions, for validation only.
 //
-// Ours hand over to waiters that are awake, which costs accesses the measured locks did not make. So
-// the simulator is held against textbook MCS (Mellor-Crummey and Scott, ACM TOCS 9(1), 1991) and
+// Ours hand over to waiters that are awake, which costs accesses the measured locks did not make.
+// So the simulator is held against textbook MCS (Mellor-Crummey and Scott, ACM TOCS 9(1), 1991) and
 // against the word of Linux's queued spinlock: a locked byte, a pending byte, a 16-bit tail
 // (W. Long and P. Zijlstra, 2015), both spinning without a limit.
 #ifndef STOCK_H
@@ -71,9 +71,11 @@ static __attribute__((noinline)) void stock_slow(stock_lock_t *l, int index) {
     if (stock_pending(l)) return;
     stock_ready(me);
     if (stock_try(l)) return;
-    unsigned before = atomic_exchange_explicit(&l->tail, (uint16_t)(index + 1), memory_order_acq_rel);
+    unsigned before =
+        atomic_exchange_explicit(&l->tail, (uint16_t)(index + 1), memory_order_acq_rel);
     if (before) stock_wait(me, &stock_node[before]);
-    while ((seen = atomic_load_explicit(&l->word, memory_order_acquire)) & (LOCKED | PENDING)) hl_pause();
+    while ((seen = atomic_load_explicit(&l->word, memory_order_acquire)) & (LOCKED | PENDING))
+        hl_pause();
     if ((seen & ~0xffffu) == mine &&
         atomic_compare_exchange_strong_explicit(&l->word, &seen, LOCKED, memory_order_relaxed,
                                                 memory_order_relaxed))
