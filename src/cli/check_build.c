@@ -97,10 +97,12 @@ void check_tool(const char *const *argv, child_result_t *result)
         exit(CLI_INTERRUPTED);
 }
 
-/* The first line that names an error, else the first line. */
+/* The first line that names what is missing or an error, else the first line. */
 static char *first_error(const char *text)
 {
-    const char *at = strstr(text, "error:");
+    const char *at = strstr(text, "undefined reference");
+    if (!at)
+        at = strstr(text, "error:");
     while (at && at > text && at[-1] != '\n')
         at--;
     if (!at)

@@ -264,11 +264,15 @@ static char *verdict_of(const sim_t *s)
         return cli_printf("One lock only: name more with --lock to compare.");
     double least = INFINITY;
     const char *worst = "";
+    size_t results = 0;
     for (size_t l = 0; l < s->lock_count; l++) {
         const sim_cell_t *c = sim_at(s, l, last);
+        results += !c->fault;
         if (!c->fault && SIM_MEDIAN(c, rate) < least)
             least = SIM_MEDIAN(c, rate), worst = c->lock;
     }
+    if (results < 2)
+        return cli_printf("No verdict: with %ld threads there is one result only.", best->threads);
     if (SIM_MEDIAN(best, rate) < TIE * least)
         return cli_printf("With %ld threads no lock helps: all are within %.0f %%.", best->threads,
                           100 * (TIE - 1));

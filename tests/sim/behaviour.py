@@ -58,6 +58,9 @@ def programs():
         check(done.returncode == 0, f"built by {compiler}", done.stderr)
 
 
+    done = sim("sim", str(HERE / "waiting.c"), *SMALL, "--json", "--metric", "right ([0-9])")
+    check(done.returncode == 0 and all(c["rate"] == 1 for c in cells(done)),
+          "conditions, barriers, read-write locks, semaphores, once, spin locks", done.stdout + done.stderr)
     done = sim("sim", str(HERE / "wide.cpp"), *SMALL, "--lock", "libc", "--json", "--metric", "sum ([0-9]+)",
                "--cflag", "-mcx16" if os.uname().machine == "x86_64" else "-O2")
     check(done.returncode == 0 and cells(done)[0]["rate"] == 800, "C++ with atomics of 16 bytes",
@@ -104,6 +107,8 @@ def refusals():
     refused(["sim", "nosuch"], "neither a workload nor a file", "no such program")
     refused(["sim", "/bin/true"], "not built to be simulated.*--build", "a program not instrumented")
     refused(["sim", str(HERE / "hidden.c")], "take\\(\\).*inline assembly", "a lock in inline assembly, by function")
+    refused(["sim", str(HERE.parent / "clients" / "torture.c"), "-I", INCLUDE, "--cflag", "-Dmain=other"],
+            "cannot link.*undefined reference", "what does not link")
     refused(["sim", source, "--machine", "graviton4"], "nearest is 'graviton3'", "an unknown machine")
     refused(["sim", source, "--lock", "tikcet"], "nearest is 'ticket'", "an unknown lock")
     refused(["sim", source, "--threads", "0"], "--threads '0'", "no threads")
