@@ -47,7 +47,7 @@ def programs():
     again = sim("sim", source, *SMALL, "--json", "--", "{threads}")
     host = re.compile(r'"(accesses_per_host_s|with_waits_per_host_s|peak_kib)": [^,\n]*')
     check(host.sub("", done.stdout) == host.sub("", again.stdout), "the same seeds give the same result")
-    check("SIMULATED" in done.stdout and "fitted: nothing" in done.stdout and "2 seeds" in done.stdout,
+    check("SIMULATED" in done.stdout and "fitted: block" in done.stdout and "2 seeds" in done.stdout,
           "the result says that it is simulated, with seeds and what was fitted")
     done = sim("sim", source, "--seeds", "1", "--threads", "300", "--machine", "graviton3", "--lock", "libc,nmcs4",
                "--json", "--", "{threads}")
