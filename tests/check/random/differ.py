@@ -21,6 +21,7 @@ KINDS = {
     "fences": ("SSLLFFA", (2, 4), 9),
     "waits": ("WSSLAXD", (2, 4), 8),
     "branches": ("ISSLLCA", (2, 3), 8),
+    "shapes": None,
 }
 
 
@@ -49,7 +50,22 @@ def operation(rng, kind, left):
     return f"F {order(rng, 'albss')}"
 
 
+def shape(rng):
+    """A litmus shape: each thread writes or reads one location, then another, mostly with something
+    between; what random operations seldom hit."""
+    threads = []
+    for t in range(rng.choice((2, 2, 3, 4))):
+        x, y = (t % 2, 1 - t % 2) if rng.random() < 0.8 else (1, 0)
+        first = rng.choice((f"S {x} {t % 2 + 1} r", f"S {x} 1 r", f"L {x} 0 r", f"X {x} 1 0 r"))
+        between = rng.choice(("F s", "F s", "F b", f"A 2 1 1 {rng.choice('rb')}", "C 2 5 1 1 r r", ""))
+        last = rng.choice((f"L {y} 2 r", f"L {y} 2 r", f"S {y} 1 r", f"S {y} 2 r"))
+        threads.append("; ".join(o for o in (first, between, last) if o))
+    return " | ".join(threads)
+
+
 def program(rng, kind):
+    if kind == "shapes":
+        return shape(rng)
     letters, threads, most = KINDS[kind]
     count = rng.randint(*threads)
     length = [0] * count
