@@ -3,8 +3,9 @@
 BUILD   ?= build
 PREFIX  ?= /usr/local
 DESTDIR ?=
-THREADS ?= 4
+THREADS ?= 2,4,8
 RECORDS ?= 50000
+RUNS    ?= 10
 
 .DEFAULT_GOAL := all
 .PHONY: all build demo figures check install clean help need-build need-demo need-check
@@ -30,8 +31,9 @@ build: $(BUILD)/build.ninja
 
 # Which lock cures an unmodified Debian program: Kyoto Cabinet's own test of its cache database.
 demo: need-demo build
-	$(BUILD)/src/cli/hotlock try --runs 5 --metric 'time: ([0-9.]+)' --lower-better -- \
-	    kccachetest wicked -th $(THREADS) -capcnt 10000 $(RECORDS)
+	$(BUILD)/src/cli/hotlock try --runs $(RUNS) --vary threads=$(THREADS) \
+	    --metric 'time: ([0-9.]+)' --lower-better -- \
+	    kccachetest wicked -th '{threads}' -capcnt 10000 $(RECORDS)
 
 # The transcripts in the documents, made again here: about twenty minutes.
 figures:
