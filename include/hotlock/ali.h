@@ -54,25 +54,26 @@ typedef union {
 #else
     struct { HL_ATOMIC(uint8_t) held, rest_[7]; } byte;
 #endif
-} hl_ali_t;
+} HL_CAPABILITY hl_ali_t;
 #define HL_ALI_INIT {{0}}
 
 // An asynchronous request: the caller's, untouched from submit to done.
 typedef hl_pool_node_t hl_ali_req_t;
 
-HL_API_LOCK void hl_ali_run(hl_ali_t *l, void (*fn)(void *), void *arg);
-HL_API_LOCK void hl_ali_lock(hl_ali_t *l);
-HL_API_LOCK HL_MUST_USE bool hl_ali_lock_until(hl_ali_t *l, uint64_t deadline_ns);
-HL_API_TRYLOCK HL_MUST_USE bool hl_ali_trylock(hl_ali_t *l);
-HL_API_UNLOCK void hl_ali_unlock(hl_ali_t *l);
-HL_API_UNLOCK bool hl_ali_is_locked(const hl_ali_t *l);
+HL_API(ALI, LOCK) void hl_ali_run(hl_ali_t *l, void (*fn)(void *), void *arg);
+HL_API(ALI, LOCK) void hl_ali_lock(hl_ali_t *l) HL_ACQUIRES(*l);
+HL_API(ALI, LOCK) HL_MUST_USE bool hl_ali_lock_until(hl_ali_t *l, uint64_t deadline_ns)
+    HL_ACQUIRES_IF(true, *l);
+HL_API(ALI, TRYLOCK) HL_MUST_USE bool hl_ali_trylock(hl_ali_t *l) HL_ACQUIRES_IF(true, *l);
+HL_API(ALI, UNLOCK) void hl_ali_unlock(hl_ali_t *l) HL_RELEASES(*l);
+HL_API(ALI, UNLOCK) bool hl_ali_is_locked(const hl_ali_t *l);
 
 // Leaves the request and returns; runs it at once if the lock is free. It is run at the latest by
 // the next operation on the lock, hl_ali_done() and hl_ali_wait() included.
-HL_API_LOCK void hl_ali_submit(hl_ali_t *l, hl_ali_req_t *r, void (*fn)(void *), void *arg);
+HL_API(ALI, LOCK) void hl_ali_submit(hl_ali_t *l, hl_ali_req_t *r, void (*fn)(void *), void *arg);
 // True: fn(arg) has run, and what it wrote is visible. May run waiting requests itself.
-HL_API_LOCK HL_MUST_USE bool hl_ali_done(hl_ali_t *l, hl_ali_req_t *r);
-HL_API_LOCK void hl_ali_wait(hl_ali_t *l, hl_ali_req_t *r);
+HL_API(ALI, LOCK) HL_MUST_USE bool hl_ali_done(hl_ali_t *l, hl_ali_req_t *r);
+HL_API(ALI, LOCK) void hl_ali_wait(hl_ali_t *l, hl_ali_req_t *r);
 
 #define HL_ALI_HELD     UINT64_C(1)
 #define HL_ALI_QUIET    UINT64_C(2)
@@ -420,7 +421,7 @@ HL_INLINE void hl_ali_ready(hl_ali_req_t *r, uintptr_t state, void (*fn)(void *)
     r->arg = arg;
 }
 
-#if HL_BODY_LOCK
+#if HL_BODY(ALI, LOCK)
 HL_SLOW void hl_ali_run_slow(hl_ali_t *l, void (*fn)(void *), void *arg) {
     hl_ali_req_t me;
     bool watch;
@@ -433,7 +434,7 @@ HL_SLOW void hl_ali_run_slow(hl_ali_t *l, void (*fn)(void *), void *arg) {
     }
 }
 
-HL_API_LOCK void hl_ali_run(hl_ali_t *l, void (*fn)(void *), void *arg) {
+HL_API(ALI, LOCK) void hl_ali_run(hl_ali_t *l, void (*fn)(void *), void *arg) {
     if (hl_unlikely(!hl_ali_take_byte(l))) {
         hl_ali_run_slow(l, fn, arg);
         return;
@@ -487,15 +488,15 @@ HL_SLOW bool hl_ali_lock_until_slow(hl_ali_t *l, uint64_t deadline_ns) {
     return true;
 }
 
-HL_API_LOCK void hl_ali_lock(hl_ali_t *l) {
+HL_API(ALI, LOCK) void hl_ali_lock(hl_ali_t *l) {
     if (hl_unlikely(!hl_ali_take_byte(l))) hl_ali_lock_slow(l);
 }
 
-HL_API_LOCK bool hl_ali_lock_until(hl_ali_t *l, uint64_t deadline_ns) {
+HL_API(ALI, LOCK) bool hl_ali_lock_until(hl_ali_t *l, uint64_t deadline_ns) {
     return hl_ali_take_byte(l) || hl_ali_lock_until_slow(l, deadline_ns);
 }
 
-HL_API_LOCK void hl_ali_submit(hl_ali_t *l, hl_ali_req_t *r, void (*fn)(void *), void *arg) {
+HL_API(ALI, LOCK) void hl_ali_submit(hl_ali_t *l, hl_ali_req_t *r, void (*fn)(void *), void *arg) {
     bool first;
     hl_ali_ready(r, HL_ALI_PENDING, fn, arg);
     // The first to set ASYNC may be overlooked by the present owner. It does not wait for that: the
@@ -506,31 +507,31 @@ HL_API_LOCK void hl_ali_submit(hl_ali_t *l, hl_ali_req_t *r, void (*fn)(void *),
     hl_ali_serve(l, false);
 }
 
-HL_API_LOCK bool hl_ali_done(hl_ali_t *l, hl_ali_req_t *r) {
+HL_API(ALI, LOCK) bool hl_ali_done(hl_ali_t *l, hl_ali_req_t *r) {
     if (hl_load_acq(&r->node.state) == HL_ALI_DONE) return true;
     if (hl_ali_trytake(l)) hl_ali_serve(l, false);
     return hl_load_acq(&r->node.state) == HL_ALI_DONE;
 }
 
-HL_API_LOCK void hl_ali_wait(hl_ali_t *l, hl_ali_req_t *r) {
+HL_API(ALI, LOCK) void hl_ali_wait(hl_ali_t *l, hl_ali_req_t *r) {
     (void)hl_cas(&r->node.state, HL_ALI_PENDING, HL_WAITING);
     hl_ali_await(l, r, true);
 }
 #endif
 
-#if HL_BODY_TRYLOCK
-HL_API_TRYLOCK bool hl_ali_trylock(hl_ali_t *l) {
+#if HL_BODY(ALI, TRYLOCK)
+HL_API(ALI, TRYLOCK) bool hl_ali_trylock(hl_ali_t *l) {
     return hl_ali_trytake(l);
 }
 #endif
 
-#if HL_BODY_UNLOCK
-HL_API_UNLOCK void hl_ali_unlock(hl_ali_t *l) {
+#if HL_BODY(ALI, UNLOCK)
+HL_API(ALI, UNLOCK) void hl_ali_unlock(hl_ali_t *l) {
     if (hl_likely(hl_load(&l->word) == HL_ALI_HELD)) hl_ali_clear(l);
     else hl_ali_serve(l, true);
 }
 
-HL_API_UNLOCK bool hl_ali_is_locked(const hl_ali_t *l) {
+HL_API(ALI, UNLOCK) bool hl_ali_is_locked(const hl_ali_t *l) {
     return hl_load(&l->byte.held) & HL_ALI_HELD;
 }
 #endif

@@ -58,7 +58,10 @@
 
 // ------------------------------------------------------------------------- linkage
 // Each header declares its operations first and defines them below, per operation inline or as a
-// call into libhotlock. src/lib/ compiles the same text with HL_LIBRARY for the calls to reach.
+// call into libhotlock: -DHL_INLINE_UNLOCK=0 for every lock, and -DHL_NMCS_INLINE_UNLOCK=0, or =1,
+// for one of them, which comes before it. lock_until() and run() go with lock(), is_locked() with
+// unlock(); ANY is the lock of hotlock.h. src/lib/ compiles the same text with HL_LIBRARY for the
+// calls to reach.
 #ifndef HL_INLINE_LOCK
 #define HL_INLINE_LOCK 1
 #endif
@@ -69,6 +72,16 @@
 #define HL_INLINE_UNLOCK 1
 #endif
 
+// 1 or 0. A lock's own choice, if there is one, makes HL_GIVEN_ two words, of which the second
+// is the answer; otherwise that is the choice for all.
+#define HL_INLINED(lock, op)         HL_PICK_(HL_##lock##_INLINE_##op, HL_INLINE_##op)
+#define HL_PICK_(own, all)           HL_PICK_GIVEN_(own, all)
+#define HL_PICK_GIVEN_(own, all)     HL_SECOND_(HL_GIVEN_##own, all, 0)
+#define HL_SECOND_(...)              HL_SECOND_OF_(__VA_ARGS__)
+#define HL_SECOND_OF_(no, yes, ...)  yes
+#define HL_GIVEN_0 no, 0
+#define HL_GIVEN_1 no, 1
+
 #define HL_EXPORT __attribute__((visibility("default")))
 #if defined(__cplusplus)
 #define HL_CALL extern "C"
@@ -76,32 +89,38 @@
 #define HL_CALL extern
 #endif
 
+// HL_BODY: is the operation defined here? HL_API: what stands before its declaration.
 #if defined(HL_LIBRARY)
-#define HL_BODY_LOCK    1
-#define HL_BODY_TRYLOCK 1
-#define HL_BODY_UNLOCK  1
-#define HL_API_LOCK     HL_CALL HL_EXPORT
-#define HL_API_TRYLOCK  HL_CALL HL_EXPORT
-#define HL_API_UNLOCK   HL_CALL HL_EXPORT
-#else
-#define HL_BODY_LOCK    HL_INLINE_LOCK
-#define HL_BODY_TRYLOCK HL_INLINE_TRYLOCK
-#define HL_BODY_UNLOCK  HL_INLINE_UNLOCK
-#if HL_INLINE_LOCK
-#define HL_API_LOCK static inline
-#else
-#define HL_API_LOCK HL_CALL
+#define HL_BODY(lock, op) 1
+#if defined(__cplusplus) || defined(__clang__)
+#define HL_API(lock, op)  HL_CALL HL_EXPORT HL_UNANALYSED
+#else  // "inline": a hint for GCC where the library is linked with -flto
+#define HL_API(lock, op)  extern inline HL_EXPORT HL_UNANALYSED
 #endif
-#if HL_INLINE_TRYLOCK
-#define HL_API_TRYLOCK static inline
 #else
-#define HL_API_TRYLOCK HL_CALL
+#define HL_BODY(lock, op) HL_INLINED(lock, op)
+#define HL_API(lock, op)  HL_API_OF_(HL_INLINED(lock, op))
 #endif
-#if HL_INLINE_UNLOCK
-#define HL_API_UNLOCK static inline
+#define HL_API_OF_(inlined)  HL_API_OF__(inlined)
+#define HL_API_OF__(inlined) HL_API_##inlined
+#define HL_API_0 HL_CALL
+#define HL_API_1 static inline HL_UNANALYSED
+
+// What Clang's -Wthread-safety checks in a program: who holds which lock where.
+#if defined(__clang__)
+#define HL_CAPABILITY               __attribute__((capability("mutex")))
+#define HL_ACQUIRES(...)            __attribute__((acquire_capability(__VA_ARGS__)))
+#define HL_ACQUIRES_IF(value, ...)  __attribute__((try_acquire_capability(value, __VA_ARGS__)))
+#define HL_RELEASES(...)            __attribute__((release_capability(__VA_ARGS__)))
+#define HL_EXCLUDES(...)            __attribute__((locks_excluded(__VA_ARGS__)))
+#define HL_UNANALYSED               __attribute__((no_thread_safety_analysis))
 #else
-#define HL_API_UNLOCK HL_CALL
-#endif
+#define HL_CAPABILITY
+#define HL_ACQUIRES(...)
+#define HL_ACQUIRES_IF(value, ...)
+#define HL_RELEASES(...)
+#define HL_EXCLUDES(...)
+#define HL_UNANALYSED
 #endif
 
 #define HL_MUST_USE __attribute__((warn_unused_result))

@@ -35,7 +35,7 @@ typedef struct {
         hl_ali_t ali;
     } as;
     hl_kind_t kind;
-} hl_lock_t;
+} HL_CAPABILITY hl_lock_t;
 
 // What there is to know about a kind. `node_bytes`: what a waiter needs beside the lock.
 typedef struct {
@@ -82,13 +82,14 @@ static inline void hl_lock_init(hl_lock_t *l, hl_kind_t kind) {
     l->kind = kind;
 }
 
-HL_API_LOCK void hl_lock(hl_lock_t *l);
-HL_API_LOCK HL_MUST_USE bool hl_lock_until(hl_lock_t *l, uint64_t deadline_ns);
-HL_API_TRYLOCK HL_MUST_USE bool hl_trylock(hl_lock_t *l);
-HL_API_UNLOCK void hl_unlock(hl_lock_t *l);
-HL_API_UNLOCK bool hl_is_locked(const hl_lock_t *l);
+HL_API(ANY, LOCK) void hl_lock(hl_lock_t *l) HL_ACQUIRES(*l);
+HL_API(ANY, LOCK) HL_MUST_USE bool hl_lock_until(hl_lock_t *l, uint64_t deadline_ns)
+    HL_ACQUIRES_IF(true, *l);
+HL_API(ANY, TRYLOCK) HL_MUST_USE bool hl_trylock(hl_lock_t *l) HL_ACQUIRES_IF(true, *l);
+HL_API(ANY, UNLOCK) void hl_unlock(hl_lock_t *l) HL_RELEASES(*l);
+HL_API(ANY, UNLOCK) bool hl_is_locked(const hl_lock_t *l);
 // Runs fn(arg) under the lock: with ali, perhaps on the owner's thread.
-HL_API_LOCK void hl_run(hl_lock_t *l, void (*fn)(void *), void *arg);
+HL_API(ANY, LOCK) void hl_run(hl_lock_t *l, void (*fn)(void *), void *arg);
 
 // A node for a holder of mcs, which may be released by another thread, anywhere.
 HL_INLINE hl_node_t *hl_mcs_borrow(uint64_t deadline_ns) {
@@ -105,8 +106,8 @@ HL_INLINE bool hl_mcs_keep(hl_lock_t *l, hl_node_t *n, bool got) {
     return got;
 }
 
-#if HL_BODY_LOCK
-HL_API_LOCK void hl_lock(hl_lock_t *l) {
+#if HL_BODY(ANY, LOCK)
+HL_API(ANY, LOCK) void hl_lock(hl_lock_t *l) {
     switch (l->kind) {
     case HL_PARK: hl_park_lock(&l->as.park); return;
     case HL_TAS: hl_tas_lock(&l->as.tas); return;
@@ -128,8 +129,8 @@ HL_API_LOCK void hl_lock(hl_lock_t *l) {
 }
 #endif
 
-#if HL_BODY_TRYLOCK
-HL_API_TRYLOCK bool hl_trylock(hl_lock_t *l) {
+#if HL_BODY(ANY, TRYLOCK)
+HL_API(ANY, TRYLOCK) bool hl_trylock(hl_lock_t *l) {
     switch (l->kind) {
     case HL_PARK: return hl_park_trylock(&l->as.park);
     case HL_TAS: return hl_tas_trylock(&l->as.tas);
@@ -149,8 +150,8 @@ HL_API_TRYLOCK bool hl_trylock(hl_lock_t *l) {
 }
 #endif
 
-#if HL_BODY_LOCK
-HL_API_LOCK bool hl_lock_until(hl_lock_t *l, uint64_t deadline_ns) {
+#if HL_BODY(ANY, LOCK)
+HL_API(ANY, LOCK) bool hl_lock_until(hl_lock_t *l, uint64_t deadline_ns) {
     switch (l->kind) {
     case HL_PARK: return hl_park_lock_until(&l->as.park, deadline_ns);
     case HL_TAS: return hl_tas_lock_until(&l->as.tas, deadline_ns);
@@ -170,8 +171,8 @@ HL_API_LOCK bool hl_lock_until(hl_lock_t *l, uint64_t deadline_ns) {
 }
 #endif
 
-#if HL_BODY_UNLOCK
-HL_API_UNLOCK void hl_unlock(hl_lock_t *l) {
+#if HL_BODY(ANY, UNLOCK)
+HL_API(ANY, UNLOCK) void hl_unlock(hl_lock_t *l) {
     switch (l->kind) {
     case HL_PARK: hl_park_unlock(&l->as.park); return;
     case HL_TAS: hl_tas_unlock(&l->as.tas); return;
@@ -193,8 +194,8 @@ HL_API_UNLOCK void hl_unlock(hl_lock_t *l) {
 }
 #endif
 
-#if HL_BODY_UNLOCK
-HL_API_UNLOCK bool hl_is_locked(const hl_lock_t *l) {
+#if HL_BODY(ANY, UNLOCK)
+HL_API(ANY, UNLOCK) bool hl_is_locked(const hl_lock_t *l) {
     switch (l->kind) {
     case HL_PARK: return hl_park_is_locked(&l->as.park);
     case HL_TAS: return hl_tas_is_locked(&l->as.tas);
@@ -211,8 +212,8 @@ HL_API_UNLOCK bool hl_is_locked(const hl_lock_t *l) {
 }
 #endif
 
-#if HL_BODY_LOCK
-HL_API_LOCK void hl_run(hl_lock_t *l, void (*fn)(void *), void *arg) {
+#if HL_BODY(ANY, LOCK)
+HL_API(ANY, LOCK) void hl_run(hl_lock_t *l, void (*fn)(void *), void *arg) {
     if (l->kind == HL_ALI) {
         hl_ali_run(&l->as.ali, fn, arg);
         return;

@@ -20,23 +20,24 @@
 #define HL_MCS_WAIT HL_WAIT_PARK
 #endif
 
-typedef struct { hl_atomic_uptr_t tail; } hl_mcs_t;
+typedef struct { hl_atomic_uptr_t tail; } HL_CAPABILITY hl_mcs_t;
 typedef hl_node_t hl_mcs_node_t;
 #define HL_MCS_INIT {{0}}
 
-HL_API_LOCK void hl_mcs_lock(hl_mcs_t *l, hl_mcs_node_t *me);
-HL_API_LOCK HL_MUST_USE bool hl_mcs_lock_until(hl_mcs_t *l, hl_mcs_node_t *me,
-                                               uint64_t deadline_ns);
-HL_API_TRYLOCK HL_MUST_USE bool hl_mcs_trylock(hl_mcs_t *l, hl_mcs_node_t *me);
-HL_API_UNLOCK void hl_mcs_unlock(hl_mcs_t *l, hl_mcs_node_t *me);
-HL_API_UNLOCK bool hl_mcs_is_locked(const hl_mcs_t *l);
+HL_API(MCS, LOCK) void hl_mcs_lock(hl_mcs_t *l, hl_mcs_node_t *me) HL_ACQUIRES(*l);
+HL_API(MCS, LOCK) HL_MUST_USE bool hl_mcs_lock_until(hl_mcs_t *l, hl_mcs_node_t *me,
+                                                     uint64_t deadline_ns) HL_ACQUIRES_IF(true, *l);
+HL_API(MCS, TRYLOCK) HL_MUST_USE bool hl_mcs_trylock(hl_mcs_t *l, hl_mcs_node_t *me)
+    HL_ACQUIRES_IF(true, *l);
+HL_API(MCS, UNLOCK) void hl_mcs_unlock(hl_mcs_t *l, hl_mcs_node_t *me) HL_RELEASES(*l);
+HL_API(MCS, UNLOCK) bool hl_mcs_is_locked(const hl_mcs_t *l);
 
 HL_INLINE hl_queue_t hl_mcs_queue(hl_mcs_t *l) {
     hl_queue_t q = {{&l->tail, NULL, NULL}, NULL, NULL};
     return q;
 }
 
-#if HL_BODY_LOCK || HL_BODY_TRYLOCK
+#if HL_BODY(MCS, LOCK) || HL_BODY(MCS, TRYLOCK)
 // The acquire pairs with the release of 0; the release publishes the fresh node to the next.
 HL_INLINE bool hl_mcs_take_empty(hl_mcs_t *l, hl_mcs_node_t *me) {
     hl_node_ready(me, HL_GRANTED);
@@ -44,7 +45,7 @@ HL_INLINE bool hl_mcs_take_empty(hl_mcs_t *l, hl_mcs_node_t *me) {
 }
 #endif
 
-#if HL_BODY_LOCK
+#if HL_BODY(MCS, LOCK)
 // True: the lock was there for the taking, past the queue. False: `me` is in the queue.
 HL_INLINE bool hl_mcs_take_or_join(hl_mcs_t *l, hl_mcs_node_t *me, uint64_t deadline_ns) {
     hl_tail_t tail = hl_mcs_queue(l).tail;
@@ -109,24 +110,24 @@ HL_SLOW bool hl_mcs_lock_until_slow(hl_mcs_t *l, hl_mcs_node_t *me, uint64_t dea
     return got;
 }
 
-HL_API_LOCK void hl_mcs_lock(hl_mcs_t *l, hl_mcs_node_t *me) {
+HL_API(MCS, LOCK) void hl_mcs_lock(hl_mcs_t *l, hl_mcs_node_t *me) {
     if (hl_unlikely(!hl_mcs_take_empty(l, me))) hl_mcs_lock_slow(l, me);
 }
 
-HL_API_LOCK bool hl_mcs_lock_until(hl_mcs_t *l, hl_mcs_node_t *me, uint64_t deadline_ns) {
+HL_API(MCS, LOCK) bool hl_mcs_lock_until(hl_mcs_t *l, hl_mcs_node_t *me, uint64_t deadline_ns) {
     return hl_mcs_take_empty(l, me) || hl_mcs_lock_until_slow(l, me, deadline_ns);
 }
 #endif
 
-#if HL_BODY_TRYLOCK
-HL_API_TRYLOCK bool hl_mcs_trylock(hl_mcs_t *l, hl_mcs_node_t *me) {
+#if HL_BODY(MCS, TRYLOCK)
+HL_API(MCS, TRYLOCK) bool hl_mcs_trylock(hl_mcs_t *l, hl_mcs_node_t *me) {
     if (hl_mcs_take_empty(l, me)) return true;
     hl_node_ready(me, HL_BARGED);
     return hl_tail_take(hl_mcs_queue(l).tail, hl_load(&l->tail));
 }
 #endif
 
-#if HL_BODY_UNLOCK
+#if HL_BODY(MCS, UNLOCK)
 // A holder whose node is not in the queue: its first waiter, if any, is heir and competes.
 HL_INLINE void hl_mcs_unbarge(hl_mcs_t *l) {
     for (;;) {
@@ -155,12 +156,12 @@ HL_SLOW void hl_mcs_unlock_slow(hl_mcs_t *l, hl_mcs_node_t *me) {
     }
 }
 
-HL_API_UNLOCK void hl_mcs_unlock(hl_mcs_t *l, hl_mcs_node_t *me) {
+HL_API(MCS, UNLOCK) void hl_mcs_unlock(hl_mcs_t *l, hl_mcs_node_t *me) {
     if (hl_unlikely(hl_load(&me->next) || !hl_cas_rel(&l->tail, (uintptr_t)me, 0)))
         hl_mcs_unlock_slow(l, me);
 }
 
-HL_API_UNLOCK bool hl_mcs_is_locked(const hl_mcs_t *l) {
+HL_API(MCS, UNLOCK) bool hl_mcs_is_locked(const hl_mcs_t *l) {
     uintptr_t seen = hl_load(&l->tail);
     return seen && !(seen & HL_FREE);
 }

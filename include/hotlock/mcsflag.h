@@ -23,16 +23,18 @@
 typedef struct {
     hl_flag_t flag;
     hl_atomic_node_t tail;
-} hl_mcsflag_t;
+} HL_CAPABILITY hl_mcsflag_t;
 #define HL_MCSFLAG_INIT {{{0}}, {0}}
 
-HL_API_LOCK void hl_mcsflag_lock(hl_mcsflag_t *l);
-HL_API_LOCK HL_MUST_USE bool hl_mcsflag_lock_until(hl_mcsflag_t *l, uint64_t deadline_ns);
-HL_API_TRYLOCK HL_MUST_USE bool hl_mcsflag_trylock(hl_mcsflag_t *l);
-HL_API_UNLOCK void hl_mcsflag_unlock(hl_mcsflag_t *l);
-HL_API_UNLOCK bool hl_mcsflag_is_locked(const hl_mcsflag_t *l);
+HL_API(MCSFLAG, LOCK) void hl_mcsflag_lock(hl_mcsflag_t *l) HL_ACQUIRES(*l);
+HL_API(MCSFLAG, LOCK) HL_MUST_USE bool hl_mcsflag_lock_until(hl_mcsflag_t *l, uint64_t deadline_ns)
+    HL_ACQUIRES_IF(true, *l);
+HL_API(MCSFLAG, TRYLOCK) HL_MUST_USE bool hl_mcsflag_trylock(hl_mcsflag_t *l)
+    HL_ACQUIRES_IF(true, *l);
+HL_API(MCSFLAG, UNLOCK) void hl_mcsflag_unlock(hl_mcsflag_t *l) HL_RELEASES(*l);
+HL_API(MCSFLAG, UNLOCK) bool hl_mcsflag_is_locked(const hl_mcsflag_t *l);
 
-#if HL_BODY_LOCK
+#if HL_BODY(MCSFLAG, LOCK)
 HL_INLINE hl_flag_queue_t hl_mcsflag_queue(hl_mcsflag_t *l) {
     hl_flag_queue_t q = {&l->flag, &l->tail};
     return q;
@@ -48,26 +50,26 @@ HL_SLOW bool hl_mcsflag_lock_until_slow(hl_mcsflag_t *l, uint64_t deadline_ns) {
     return hl_flag_lock_pooled(hl_mcsflag_queue(l), HL_MCSFLAG_WAIT, deadline_ns);
 }
 
-HL_API_LOCK void hl_mcsflag_lock(hl_mcsflag_t *l) {
+HL_API(MCSFLAG, LOCK) void hl_mcsflag_lock(hl_mcsflag_t *l) {
     if (hl_unlikely(!hl_cas_acq(&l->flag.word, 0u, HL_FLAG_HELD))) hl_mcsflag_lock_slow(l);
 }
 
-HL_API_LOCK bool hl_mcsflag_lock_until(hl_mcsflag_t *l, uint64_t deadline_ns) {
+HL_API(MCSFLAG, LOCK) bool hl_mcsflag_lock_until(hl_mcsflag_t *l, uint64_t deadline_ns) {
     return hl_cas_acq(&l->flag.word, 0u, HL_FLAG_HELD) ||
            hl_mcsflag_lock_until_slow(l, deadline_ns);
 }
 #endif
 
-#if HL_BODY_TRYLOCK
-HL_API_TRYLOCK bool hl_mcsflag_trylock(hl_mcsflag_t *l) { return hl_flag_take(&l->flag); }
+#if HL_BODY(MCSFLAG, TRYLOCK)
+HL_API(MCSFLAG, TRYLOCK) bool hl_mcsflag_trylock(hl_mcsflag_t *l) { return hl_flag_take(&l->flag); }
 #endif
 
-#if HL_BODY_UNLOCK
-HL_API_UNLOCK void hl_mcsflag_unlock(hl_mcsflag_t *l) {
+#if HL_BODY(MCSFLAG, UNLOCK)
+HL_API(MCSFLAG, UNLOCK) void hl_mcsflag_unlock(hl_mcsflag_t *l) {
     hl_store_rel(&l->flag.byte.held, 0);  // pairs with every acquire of the flag
 }
 
-HL_API_UNLOCK bool hl_mcsflag_is_locked(const hl_mcsflag_t *l) {
+HL_API(MCSFLAG, UNLOCK) bool hl_mcsflag_is_locked(const hl_mcsflag_t *l) {
     return hl_load(&l->flag.byte.held);
 }
 #endif

@@ -28,14 +28,15 @@
 typedef struct {
     hl_atomic_uptr_t tail;
     hl_atomic_node_t first;
-} hl_nmcs_t;
+} HL_CAPABILITY hl_nmcs_t;
 #define HL_NMCS_INIT {{0}, {0}}
 
-HL_API_LOCK void hl_nmcs_lock(hl_nmcs_t *l);
-HL_API_LOCK HL_MUST_USE bool hl_nmcs_lock_until(hl_nmcs_t *l, uint64_t deadline_ns);
-HL_API_TRYLOCK HL_MUST_USE bool hl_nmcs_trylock(hl_nmcs_t *l);
-HL_API_UNLOCK void hl_nmcs_unlock(hl_nmcs_t *l);
-HL_API_UNLOCK bool hl_nmcs_is_locked(const hl_nmcs_t *l);
+HL_API(NMCS, LOCK) void hl_nmcs_lock(hl_nmcs_t *l) HL_ACQUIRES(*l);
+HL_API(NMCS, LOCK) HL_MUST_USE bool hl_nmcs_lock_until(hl_nmcs_t *l, uint64_t deadline_ns)
+    HL_ACQUIRES_IF(true, *l);
+HL_API(NMCS, TRYLOCK) HL_MUST_USE bool hl_nmcs_trylock(hl_nmcs_t *l) HL_ACQUIRES_IF(true, *l);
+HL_API(NMCS, UNLOCK) void hl_nmcs_unlock(hl_nmcs_t *l) HL_RELEASES(*l);
+HL_API(NMCS, UNLOCK) bool hl_nmcs_is_locked(const hl_nmcs_t *l);
 
 // ------------------------------------------------------------------------- the algorithm
 // Written once for both sizes: nmcs keeps addresses, nmcs4 names (see hl_queue_t).
@@ -145,7 +146,7 @@ HL_INLINE hl_queue_t hl_nmcs_queue(hl_nmcs_t *l) {
     return q;
 }
 
-#if HL_BODY_LOCK
+#if HL_BODY(NMCS, LOCK)
 HL_SLOW void hl_nmcs_lock_slow(hl_nmcs_t *l) {
     hl_queue_t q = hl_nmcs_queue(l);
     hl_node_t me HL_ALIGNED;
@@ -159,29 +160,29 @@ HL_SLOW bool hl_nmcs_lock_until_slow(hl_nmcs_t *l, uint64_t deadline_ns) {
     return hl_nmcs_lock_pooled(hl_nmcs_queue(l), deadline_ns);
 }
 
-HL_API_LOCK void hl_nmcs_lock(hl_nmcs_t *l) {
+HL_API(NMCS, LOCK) void hl_nmcs_lock(hl_nmcs_t *l) {
     if (hl_unlikely(!hl_cas_acq(&l->tail, 0, HL_HELD))) hl_nmcs_lock_slow(l);
 }
 
-HL_API_LOCK bool hl_nmcs_lock_until(hl_nmcs_t *l, uint64_t deadline_ns) {
+HL_API(NMCS, LOCK) bool hl_nmcs_lock_until(hl_nmcs_t *l, uint64_t deadline_ns) {
     return hl_cas_acq(&l->tail, 0, HL_HELD) || hl_nmcs_lock_until_slow(l, deadline_ns);
 }
 #endif
 
-#if HL_BODY_TRYLOCK
-HL_API_TRYLOCK bool hl_nmcs_trylock(hl_nmcs_t *l) {
+#if HL_BODY(NMCS, TRYLOCK)
+HL_API(NMCS, TRYLOCK) bool hl_nmcs_trylock(hl_nmcs_t *l) {
     return hl_tail_take(hl_nmcs_queue(l).tail, hl_load(&l->tail));
 }
 #endif
 
-#if HL_BODY_UNLOCK
+#if HL_BODY(NMCS, UNLOCK)
 HL_SLOW void hl_nmcs_unlock_slow(hl_nmcs_t *l) { hl_nmcs_release(hl_nmcs_queue(l)); }
 
-HL_API_UNLOCK void hl_nmcs_unlock(hl_nmcs_t *l) {
+HL_API(NMCS, UNLOCK) void hl_nmcs_unlock(hl_nmcs_t *l) {
     if (hl_unlikely(!hl_cas_rel(&l->tail, HL_HELD, 0))) hl_nmcs_unlock_slow(l);
 }
 
-HL_API_UNLOCK bool hl_nmcs_is_locked(const hl_nmcs_t *l) {
+HL_API(NMCS, UNLOCK) bool hl_nmcs_is_locked(const hl_nmcs_t *l) {
     uintptr_t seen = hl_load(&l->tail);
     return seen && !(seen & HL_FREE);
 }

@@ -22,49 +22,50 @@ typedef union {
 #else
     struct { hl_atomic_u16_t tail, first; } half;
 #endif
-} hl_nmcs4_t;
+} HL_CAPABILITY hl_nmcs4_t;
 #define HL_NMCS4_INIT {{0}}
 
-HL_API_LOCK void hl_nmcs4_lock(hl_nmcs4_t *l);
-HL_API_LOCK HL_MUST_USE bool hl_nmcs4_lock_until(hl_nmcs4_t *l, uint64_t deadline_ns);
-HL_API_TRYLOCK HL_MUST_USE bool hl_nmcs4_trylock(hl_nmcs4_t *l);
-HL_API_UNLOCK void hl_nmcs4_unlock(hl_nmcs4_t *l);
-HL_API_UNLOCK bool hl_nmcs4_is_locked(const hl_nmcs4_t *l);
+HL_API(NMCS4, LOCK) void hl_nmcs4_lock(hl_nmcs4_t *l) HL_ACQUIRES(*l);
+HL_API(NMCS4, LOCK) HL_MUST_USE bool hl_nmcs4_lock_until(hl_nmcs4_t *l, uint64_t deadline_ns)
+    HL_ACQUIRES_IF(true, *l);
+HL_API(NMCS4, TRYLOCK) HL_MUST_USE bool hl_nmcs4_trylock(hl_nmcs4_t *l) HL_ACQUIRES_IF(true, *l);
+HL_API(NMCS4, UNLOCK) void hl_nmcs4_unlock(hl_nmcs4_t *l) HL_RELEASES(*l);
+HL_API(NMCS4, UNLOCK) bool hl_nmcs4_is_locked(const hl_nmcs4_t *l);
 
 HL_INLINE hl_queue_t hl_nmcs4_queue(hl_nmcs4_t *l) {
     hl_queue_t q = {{NULL, &l->half.tail, &l->word}, NULL, &l->half.first};
     return q;
 }
 
-#if HL_BODY_LOCK
+#if HL_BODY(NMCS4, LOCK)
 HL_SLOW bool hl_nmcs4_lock_slow(hl_nmcs4_t *l, uint64_t deadline_ns) {
     return hl_nmcs_lock_pooled(hl_nmcs4_queue(l), deadline_ns);
 }
 
-HL_API_LOCK void hl_nmcs4_lock(hl_nmcs4_t *l) {
+HL_API(NMCS4, LOCK) void hl_nmcs4_lock(hl_nmcs4_t *l) {
     if (hl_unlikely(!hl_cas_acq(&l->half.tail, 0, (uint16_t)HL_HELD)))
         hl_nmcs4_lock_slow(l, HL_NO_DEADLINE);
 }
 
-HL_API_LOCK bool hl_nmcs4_lock_until(hl_nmcs4_t *l, uint64_t deadline_ns) {
+HL_API(NMCS4, LOCK) bool hl_nmcs4_lock_until(hl_nmcs4_t *l, uint64_t deadline_ns) {
     return hl_cas_acq(&l->half.tail, 0, (uint16_t)HL_HELD) || hl_nmcs4_lock_slow(l, deadline_ns);
 }
 #endif
 
-#if HL_BODY_TRYLOCK
-HL_API_TRYLOCK bool hl_nmcs4_trylock(hl_nmcs4_t *l) {
+#if HL_BODY(NMCS4, TRYLOCK)
+HL_API(NMCS4, TRYLOCK) bool hl_nmcs4_trylock(hl_nmcs4_t *l) {
     return hl_tail_take(hl_nmcs4_queue(l).tail, hl_load(&l->half.tail));
 }
 #endif
 
-#if HL_BODY_UNLOCK
+#if HL_BODY(NMCS4, UNLOCK)
 HL_SLOW void hl_nmcs4_unlock_slow(hl_nmcs4_t *l) { hl_nmcs_release(hl_nmcs4_queue(l)); }
 
-HL_API_UNLOCK void hl_nmcs4_unlock(hl_nmcs4_t *l) {
+HL_API(NMCS4, UNLOCK) void hl_nmcs4_unlock(hl_nmcs4_t *l) {
     if (hl_unlikely(!hl_cas_rel(&l->half.tail, (uint16_t)HL_HELD, 0))) hl_nmcs4_unlock_slow(l);
 }
 
-HL_API_UNLOCK bool hl_nmcs4_is_locked(const hl_nmcs4_t *l) {
+HL_API(NMCS4, UNLOCK) bool hl_nmcs4_is_locked(const hl_nmcs4_t *l) {
     uintptr_t seen = hl_load(&l->half.tail);
     return seen && !(seen & HL_FREE);
 }

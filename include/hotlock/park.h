@@ -38,24 +38,25 @@ typedef union {
 #else
     struct { HL_ATOMIC(uint8_t) held, asleep, shared, unused; } byte;
 #endif
-} hl_park_t;
+} HL_CAPABILITY hl_park_t;
 #define HL_PARK_HELD   0x1u
 #define HL_PARK_ASLEEP 0x100u
 #define HL_PARK_SHARED 0x10000u
 #define HL_PARK_INIT        {{0}}
 #define HL_PARK_SHARED_INIT {{HL_PARK_SHARED}}
 
-HL_API_LOCK void hl_park_lock(hl_park_t *l);
-HL_API_LOCK HL_MUST_USE bool hl_park_lock_until(hl_park_t *l, uint64_t deadline_ns);
-HL_API_TRYLOCK HL_MUST_USE bool hl_park_trylock(hl_park_t *l);
-HL_API_UNLOCK void hl_park_unlock(hl_park_t *l);
-HL_API_UNLOCK bool hl_park_is_locked(const hl_park_t *l);
+HL_API(PARK, LOCK) void hl_park_lock(hl_park_t *l) HL_ACQUIRES(*l);
+HL_API(PARK, LOCK) HL_MUST_USE bool hl_park_lock_until(hl_park_t *l, uint64_t deadline_ns)
+    HL_ACQUIRES_IF(true, *l);
+HL_API(PARK, TRYLOCK) HL_MUST_USE bool hl_park_trylock(hl_park_t *l) HL_ACQUIRES_IF(true, *l);
+HL_API(PARK, UNLOCK) void hl_park_unlock(hl_park_t *l) HL_RELEASES(*l);
+HL_API(PARK, UNLOCK) bool hl_park_is_locked(const hl_park_t *l);
 
 HL_INLINE int hl_park_futex(uint32_t word) {
     return word & HL_PARK_SHARED ? HL_FUTEX_SHARED : HL_FUTEX_PRIVATE;
 }
 
-#if HL_BODY_LOCK
+#if HL_BODY(PARK, LOCK)
 // Read until the lock looks free, then exchange; gives up after the policy's spin time.
 HL_INLINE bool hl_park_spin(hl_park_t *l, hl_wait_policy_t policy, uint64_t deadline_ns) {
     uint64_t begin = hl_ticks(), spin = hl_ns_to_ticks(HL_PARK_SPIN_NS);
@@ -87,35 +88,35 @@ HL_SLOW bool hl_park_lock_slow(hl_park_t *l, uint64_t deadline_ns) {
     }
 }
 
-HL_API_LOCK void hl_park_lock(hl_park_t *l) {
+HL_API(PARK, LOCK) void hl_park_lock(hl_park_t *l) {
     if (hl_unlikely(hl_xchg_acq(&l->byte.held, 1))) hl_park_lock_slow(l, HL_NO_DEADLINE);
 }
 
-HL_API_LOCK bool hl_park_lock_until(hl_park_t *l, uint64_t deadline_ns) {
+HL_API(PARK, LOCK) bool hl_park_lock_until(hl_park_t *l, uint64_t deadline_ns) {
     return !hl_xchg_acq(&l->byte.held, 1) ||
            (!hl_past(deadline_ns) && hl_park_lock_slow(l, deadline_ns));
 }
 #endif
 
-#if HL_BODY_TRYLOCK
-HL_API_TRYLOCK bool hl_park_trylock(hl_park_t *l) {
+#if HL_BODY(PARK, TRYLOCK)
+HL_API(PARK, TRYLOCK) bool hl_park_trylock(hl_park_t *l) {
     return !hl_load(&l->byte.held) && !hl_xchg_acq(&l->byte.held, 1);
 }
 #endif
 
-#if HL_BODY_UNLOCK
+#if HL_BODY(PARK, UNLOCK)
 HL_SLOW void hl_park_unlock_slow(hl_park_t *l) {
     uint32_t was = hl_load(&l->word);
     while (!hl_cas_rel(&l->word, was, was & HL_PARK_SHARED)) was = hl_load(&l->word);
     hl_futex_wake(&l->word, hl_park_futex(was));  // a name by now: see hl_futex_wake()
 }
 
-HL_API_UNLOCK void hl_park_unlock(hl_park_t *l) {
+HL_API(PARK, UNLOCK) void hl_park_unlock(hl_park_t *l) {
     if (hl_unlikely(hl_load(&l->byte.asleep))) hl_park_unlock_slow(l);
     else hl_store_rel(&l->byte.held, 0);  // pairs with the exchanges above
 }
 
-HL_API_UNLOCK bool hl_park_is_locked(const hl_park_t *l) { return hl_load(&l->byte.held); }
+HL_API(PARK, UNLOCK) bool hl_park_is_locked(const hl_park_t *l) { return hl_load(&l->byte.held); }
 #endif
 
 #endif

@@ -22,41 +22,44 @@
 #define HL_QSPIN_WAIT HL_WAIT_PARK
 #endif
 
-typedef struct { hl_flag_t flag; } hl_qspin_t;
+typedef struct { hl_flag_t flag; } HL_CAPABILITY hl_qspin_t;
 #define HL_QSPIN_INIT {{{0}}}
 
-HL_API_LOCK void hl_qspin_lock(hl_qspin_t *l);
-HL_API_LOCK HL_MUST_USE bool hl_qspin_lock_until(hl_qspin_t *l, uint64_t deadline_ns);
-HL_API_TRYLOCK HL_MUST_USE bool hl_qspin_trylock(hl_qspin_t *l);
-HL_API_UNLOCK void hl_qspin_unlock(hl_qspin_t *l);
-HL_API_UNLOCK bool hl_qspin_is_locked(const hl_qspin_t *l);
+HL_API(QSPIN, LOCK) void hl_qspin_lock(hl_qspin_t *l) HL_ACQUIRES(*l);
+HL_API(QSPIN, LOCK) HL_MUST_USE bool hl_qspin_lock_until(hl_qspin_t *l, uint64_t deadline_ns)
+    HL_ACQUIRES_IF(true, *l);
+HL_API(QSPIN, TRYLOCK) HL_MUST_USE bool hl_qspin_trylock(hl_qspin_t *l) HL_ACQUIRES_IF(true, *l);
+HL_API(QSPIN, UNLOCK) void hl_qspin_unlock(hl_qspin_t *l) HL_RELEASES(*l);
+HL_API(QSPIN, UNLOCK) bool hl_qspin_is_locked(const hl_qspin_t *l);
 
-#if HL_BODY_LOCK
+#if HL_BODY(QSPIN, LOCK)
 HL_SLOW bool hl_qspin_lock_slow(hl_qspin_t *l, uint64_t deadline_ns) {
     hl_flag_queue_t q = {&l->flag, NULL};
     return hl_flag_lock_pooled(q, HL_QSPIN_WAIT, deadline_ns);
 }
 
-HL_API_LOCK void hl_qspin_lock(hl_qspin_t *l) {
+HL_API(QSPIN, LOCK) void hl_qspin_lock(hl_qspin_t *l) {
     if (hl_unlikely(!hl_cas_acq(&l->flag.word, 0u, HL_FLAG_HELD)))
         hl_qspin_lock_slow(l, HL_NO_DEADLINE);
 }
 
-HL_API_LOCK bool hl_qspin_lock_until(hl_qspin_t *l, uint64_t deadline_ns) {
+HL_API(QSPIN, LOCK) bool hl_qspin_lock_until(hl_qspin_t *l, uint64_t deadline_ns) {
     return hl_cas_acq(&l->flag.word, 0u, HL_FLAG_HELD) || hl_qspin_lock_slow(l, deadline_ns);
 }
 #endif
 
-#if HL_BODY_TRYLOCK
-HL_API_TRYLOCK bool hl_qspin_trylock(hl_qspin_t *l) { return hl_flag_take(&l->flag); }
+#if HL_BODY(QSPIN, TRYLOCK)
+HL_API(QSPIN, TRYLOCK) bool hl_qspin_trylock(hl_qspin_t *l) { return hl_flag_take(&l->flag); }
 #endif
 
-#if HL_BODY_UNLOCK
-HL_API_UNLOCK void hl_qspin_unlock(hl_qspin_t *l) {
+#if HL_BODY(QSPIN, UNLOCK)
+HL_API(QSPIN, UNLOCK) void hl_qspin_unlock(hl_qspin_t *l) {
     hl_store_rel(&l->flag.byte.held, 0);  // pairs with every acquire of the flag
 }
 
-HL_API_UNLOCK bool hl_qspin_is_locked(const hl_qspin_t *l) { return hl_load(&l->flag.byte.held); }
+HL_API(QSPIN, UNLOCK) bool hl_qspin_is_locked(const hl_qspin_t *l) {
+    return hl_load(&l->flag.byte.held);
+}
 #endif
 
 #endif

@@ -26,16 +26,17 @@
 #define HL_TAS_BACKOFF_MAX_NS 2000
 #endif
 
-typedef struct { HL_ATOMIC(uint8_t) held; } hl_tas_t;
+typedef struct { HL_ATOMIC(uint8_t) held; } HL_CAPABILITY hl_tas_t;
 #define HL_TAS_INIT {{0}}
 
-HL_API_LOCK void hl_tas_lock(hl_tas_t *l);
-HL_API_LOCK HL_MUST_USE bool hl_tas_lock_until(hl_tas_t *l, uint64_t deadline_ns);
-HL_API_TRYLOCK HL_MUST_USE bool hl_tas_trylock(hl_tas_t *l);
-HL_API_UNLOCK void hl_tas_unlock(hl_tas_t *l);
-HL_API_UNLOCK bool hl_tas_is_locked(const hl_tas_t *l);
+HL_API(TAS, LOCK) void hl_tas_lock(hl_tas_t *l) HL_ACQUIRES(*l);
+HL_API(TAS, LOCK) HL_MUST_USE bool hl_tas_lock_until(hl_tas_t *l, uint64_t deadline_ns)
+    HL_ACQUIRES_IF(true, *l);
+HL_API(TAS, TRYLOCK) HL_MUST_USE bool hl_tas_trylock(hl_tas_t *l) HL_ACQUIRES_IF(true, *l);
+HL_API(TAS, UNLOCK) void hl_tas_unlock(hl_tas_t *l) HL_RELEASES(*l);
+HL_API(TAS, UNLOCK) bool hl_tas_is_locked(const hl_tas_t *l);
 
-#if HL_BODY_LOCK
+#if HL_BODY(TAS, LOCK)
 HL_SLOW bool hl_tas_lock_slow(hl_tas_t *l, uint64_t deadline_ns) {
     hl_poll_t wait = hl_poll_begin(HL_TAS_WAIT, deadline_ns);
     uint64_t pause = hl_ns_to_ticks(HL_TAS_BACKOFF_MIN_NS);
@@ -49,28 +50,28 @@ HL_SLOW bool hl_tas_lock_slow(hl_tas_t *l, uint64_t deadline_ns) {
     }
 }
 
-HL_API_LOCK void hl_tas_lock(hl_tas_t *l) {
+HL_API(TAS, LOCK) void hl_tas_lock(hl_tas_t *l) {
     if (hl_unlikely(hl_xchg_acq(&l->held, 1))) hl_tas_lock_slow(l, HL_NO_DEADLINE);
 }
 
-HL_API_LOCK bool hl_tas_lock_until(hl_tas_t *l, uint64_t deadline_ns) {
+HL_API(TAS, LOCK) bool hl_tas_lock_until(hl_tas_t *l, uint64_t deadline_ns) {
     return !hl_xchg_acq(&l->held, 1) ||
            (!hl_past(deadline_ns) && hl_tas_lock_slow(l, deadline_ns));
 }
 #endif
 
-#if HL_BODY_TRYLOCK
-HL_API_TRYLOCK bool hl_tas_trylock(hl_tas_t *l) {
+#if HL_BODY(TAS, TRYLOCK)
+HL_API(TAS, TRYLOCK) bool hl_tas_trylock(hl_tas_t *l) {
     return !hl_load(&l->held) && !hl_xchg_acq(&l->held, 1);
 }
 #endif
 
-#if HL_BODY_UNLOCK
-HL_API_UNLOCK void hl_tas_unlock(hl_tas_t *l) {
+#if HL_BODY(TAS, UNLOCK)
+HL_API(TAS, UNLOCK) void hl_tas_unlock(hl_tas_t *l) {
     hl_store_rel(&l->held, 0);  // pairs with the exchanges above
 }
 
-HL_API_UNLOCK bool hl_tas_is_locked(const hl_tas_t *l) { return hl_load(&l->held); }
+HL_API(TAS, UNLOCK) bool hl_tas_is_locked(const hl_tas_t *l) { return hl_load(&l->held); }
 #endif
 
 #endif

@@ -34,19 +34,20 @@ typedef union {
 #else
     struct { HL_ATOMIC(uint16_t) owner, next; } half;
 #endif
-} hl_ticket_t;
+} HL_CAPABILITY hl_ticket_t;
 #define HL_TICKET_INIT {{0}}
 
-HL_API_LOCK void hl_ticket_lock(hl_ticket_t *l);
-HL_API_LOCK HL_MUST_USE bool hl_ticket_lock_until(hl_ticket_t *l, uint64_t deadline_ns);
-HL_API_TRYLOCK HL_MUST_USE bool hl_ticket_trylock(hl_ticket_t *l);
-HL_API_UNLOCK void hl_ticket_unlock(hl_ticket_t *l);
-HL_API_UNLOCK bool hl_ticket_is_locked(const hl_ticket_t *l);
+HL_API(TICKET, LOCK) void hl_ticket_lock(hl_ticket_t *l) HL_ACQUIRES(*l);
+HL_API(TICKET, LOCK) HL_MUST_USE bool hl_ticket_lock_until(hl_ticket_t *l, uint64_t deadline_ns)
+    HL_ACQUIRES_IF(true, *l);
+HL_API(TICKET, TRYLOCK) HL_MUST_USE bool hl_ticket_trylock(hl_ticket_t *l) HL_ACQUIRES_IF(true, *l);
+HL_API(TICKET, UNLOCK) void hl_ticket_unlock(hl_ticket_t *l) HL_RELEASES(*l);
+HL_API(TICKET, UNLOCK) bool hl_ticket_is_locked(const hl_ticket_t *l);
 
 #define HL_TICKET_ONE 0x10000u
 HL_INLINE bool hl_ticket_free(uint32_t word) { return (uint16_t)word == word >> 16; }
 
-#if HL_BODY_LOCK
+#if HL_BODY(TICKET, LOCK)
 HL_SLOW void hl_ticket_lock_slow(hl_ticket_t *l, uint16_t mine) {
     hl_poll_t wait = hl_poll_begin(HL_TICKET_WAIT, HL_NO_DEADLINE);
     uint64_t turn = hl_ns_to_ticks(HL_TICKET_TURN_NS);
@@ -59,7 +60,7 @@ HL_SLOW void hl_ticket_lock_slow(hl_ticket_t *l, uint16_t mine) {
     }
 }
 
-HL_API_LOCK void hl_ticket_lock(hl_ticket_t *l) {
+HL_API(TICKET, LOCK) void hl_ticket_lock(hl_ticket_t *l) {
     // The half, not the word: an access to the word stalls on the store that unlock() has just
     // made to the other half. The acquire pairs with that store.
     uint16_t mine = hl_fetch_add(&l->half.next, 1);
@@ -67,7 +68,7 @@ HL_API_LOCK void hl_ticket_lock(hl_ticket_t *l) {
 }
 #endif
 
-#if HL_BODY_TRYLOCK || HL_BODY_LOCK
+#if HL_BODY(TICKET, TRYLOCK) || HL_BODY(TICKET, LOCK)
 // Both halves in one exchange: a number may be taken only while it is the one being served.
 HL_INLINE bool hl_ticket_try(hl_ticket_t *l) {
     uint32_t was = hl_load(&l->word);
@@ -75,7 +76,7 @@ HL_INLINE bool hl_ticket_try(hl_ticket_t *l) {
 }
 #endif
 
-#if HL_BODY_LOCK
+#if HL_BODY(TICKET, LOCK)
 HL_SLOW bool hl_ticket_lock_until_slow(hl_ticket_t *l, uint64_t deadline_ns) {
     hl_poll_t wait = hl_poll_begin(HL_TICKET_WAIT, deadline_ns);
     while (hl_poll(&wait))
@@ -83,22 +84,22 @@ HL_SLOW bool hl_ticket_lock_until_slow(hl_ticket_t *l, uint64_t deadline_ns) {
     return false;
 }
 
-HL_API_LOCK bool hl_ticket_lock_until(hl_ticket_t *l, uint64_t deadline_ns) {
+HL_API(TICKET, LOCK) bool hl_ticket_lock_until(hl_ticket_t *l, uint64_t deadline_ns) {
     return hl_ticket_try(l) || hl_ticket_lock_until_slow(l, deadline_ns);
 }
 #endif
 
-#if HL_BODY_TRYLOCK
-HL_API_TRYLOCK bool hl_ticket_trylock(hl_ticket_t *l) { return hl_ticket_try(l); }
+#if HL_BODY(TICKET, TRYLOCK)
+HL_API(TICKET, TRYLOCK) bool hl_ticket_trylock(hl_ticket_t *l) { return hl_ticket_try(l); }
 #endif
 
-#if HL_BODY_UNLOCK
-HL_API_UNLOCK void hl_ticket_unlock(hl_ticket_t *l) {
+#if HL_BODY(TICKET, UNLOCK)
+HL_API(TICKET, UNLOCK) void hl_ticket_unlock(hl_ticket_t *l) {
     uint16_t owner = hl_load(&l->half.owner);             // only the holder stores it
     hl_store_rel(&l->half.owner, (uint16_t)(owner + 1));  // pairs with the acquires above
 }
 
-HL_API_UNLOCK bool hl_ticket_is_locked(const hl_ticket_t *l) {
+HL_API(TICKET, UNLOCK) bool hl_ticket_is_locked(const hl_ticket_t *l) {
     return !hl_ticket_free(hl_load(&l->word));
 }
 #endif
