@@ -88,7 +88,7 @@ typedef struct {
     uint64_t handoff_ns, handoff_worst_ns, handoffs; // freed with somebody waiting -> taken
     uint64_t waiters_sum, waiters_most;// waiters at each hand-off
     uint64_t owner_changes;
-    uint64_t preempted;                // contended waits in which the holder was not running
+    uint64_t preempted, preempted_ns;  // waits, and their time, behind a holder that was not running
     double cpu_spin_share;             // of the program's (or machine's) CPU time, 0 to 1
     uint64_t wait_hist[PROFILE_BUCKETS], hold_hist[PROFILE_BUCKETS], handoff_hist[PROFILE_BUCKETS];
 
