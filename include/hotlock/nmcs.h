@@ -147,6 +147,9 @@ HL_INLINE hl_queue_t hl_nmcs_queue(hl_nmcs_t *l) {
 }
 
 #if HL_BODY(NMCS, LOCK)
+#ifdef HL_SLOW_ELSEWHERE  // a kernel has one copy for all that inline the rest
+void hl_nmcs_lock_slow(hl_nmcs_t *l);
+#else
 HL_SLOW void hl_nmcs_lock_slow(hl_nmcs_t *l) {
     hl_queue_t q = hl_nmcs_queue(l);
     hl_node_t me HL_ALIGNED;
@@ -155,6 +158,7 @@ HL_SLOW void hl_nmcs_lock_slow(hl_nmcs_t *l) {
     if (!hl_nmcs_take_or_join(q, &me, HL_NO_DEADLINE))
         (void)hl_nmcs_wait(q, &me, HL_NO_DEADLINE, &left);
 }
+#endif
 
 HL_SLOW bool hl_nmcs_lock_until_slow(hl_nmcs_t *l, uint64_t deadline_ns) {
     return hl_nmcs_lock_pooled(hl_nmcs_queue(l), deadline_ns);
@@ -176,7 +180,11 @@ HL_API(NMCS, TRYLOCK) bool hl_nmcs_trylock(hl_nmcs_t *l) {
 #endif
 
 #if HL_BODY(NMCS, UNLOCK)
+#ifdef HL_SLOW_ELSEWHERE
+void hl_nmcs_unlock_slow(hl_nmcs_t *l);
+#else
 HL_SLOW void hl_nmcs_unlock_slow(hl_nmcs_t *l) { hl_nmcs_release(hl_nmcs_queue(l)); }
+#endif
 
 HL_API(NMCS, UNLOCK) void hl_nmcs_unlock(hl_nmcs_t *l) {
     if (hl_unlikely(!hl_cas_rel(&l->tail, HL_HELD, 0))) hl_nmcs_unlock_slow(l);

@@ -38,9 +38,13 @@ HL_INLINE hl_queue_t hl_nmcs4_queue(hl_nmcs4_t *l) {
 }
 
 #if HL_BODY(NMCS4, LOCK)
+#ifdef HL_SLOW_ELSEWHERE  // a kernel has one copy for all that inline the rest
+bool hl_nmcs4_lock_slow(hl_nmcs4_t *l, uint64_t deadline_ns);
+#else
 HL_SLOW bool hl_nmcs4_lock_slow(hl_nmcs4_t *l, uint64_t deadline_ns) {
     return hl_nmcs_lock_pooled(hl_nmcs4_queue(l), deadline_ns);
 }
+#endif
 
 HL_API(NMCS4, LOCK) void hl_nmcs4_lock(hl_nmcs4_t *l) {
     if (hl_unlikely(!hl_cas_acq(&l->half.tail, 0, (uint16_t)HL_HELD)))
@@ -59,7 +63,11 @@ HL_API(NMCS4, TRYLOCK) bool hl_nmcs4_trylock(hl_nmcs4_t *l) {
 #endif
 
 #if HL_BODY(NMCS4, UNLOCK)
+#ifdef HL_SLOW_ELSEWHERE
+void hl_nmcs4_unlock_slow(hl_nmcs4_t *l);
+#else
 HL_SLOW void hl_nmcs4_unlock_slow(hl_nmcs4_t *l) { hl_nmcs_release(hl_nmcs4_queue(l)); }
+#endif
 
 HL_API(NMCS4, UNLOCK) void hl_nmcs4_unlock(hl_nmcs4_t *l) {
     if (hl_unlikely(!hl_cas_rel(&l->half.tail, (uint16_t)HL_HELD, 0))) hl_nmcs4_unlock_slow(l);

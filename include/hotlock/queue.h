@@ -47,6 +47,11 @@ HL_INLINE void hl_node_ready(hl_node_t *n, uintptr_t state) {
 // For locks of four bytes, whose tail names a node by 12 bits, and for timed waiters, whose node
 // may outlive their call. A node is claimed by its flag, so a thread has no identity, nothing is
 // set up and nothing is given back at thread exit. When all are in use, waiters poll.
+// Where the layer below has a better place for nodes (a kernel: one per processor and context), it
+// names a header of its own that defines what this part does.
+#ifdef HL_POOL_HEADER
+#include HL_POOL_HEADER
+#else
 #ifndef HL_POOL_NODES
 #define HL_POOL_NODES 4096  // index 0 means none, 1 means HL_HELD
 #endif
@@ -61,6 +66,11 @@ typedef struct {
 } HL_ALIGNED hl_pool_node_t;
 typedef struct { hl_pool_node_t at[HL_POOL_NODES]; } hl_pool_t;
 HL_GLOBAL(hl_pool_t, hl_pool);
+
+HL_INLINE uintptr_t hl_pool_index(const hl_node_t *n) {
+    return (uintptr_t)((const hl_pool_node_t *)(const void *)n - hl_pool.at);
+}
+HL_INLINE hl_node_t *hl_pool_at(uintptr_t index) { return &hl_pool.at[index].node; }
 
 // A node for a timed wait on `lock`: one that an earlier call left in its queue (*queued: awake
 // again, in its old place), or a free one. Always a free one for a lock of NULL, which is for waits
@@ -101,6 +111,7 @@ static inline void hl_pool_after_fork(void) {
         hl_node_free(&n->node);
     }
 }
+#endif
 
 // ------------------------------------------------------------------------- waiting in the queue
 // A link that is certain to come: its writer is between joining the queue and linking itself. The
@@ -200,12 +211,12 @@ typedef struct {
 #define hl_tail_cas_acqrel(t, old, new_) hl_tail_cas_(hl_cas_acqrel, t, old, new_)
 
 HL_INLINE uintptr_t hl_name(hl_tail_t t, hl_node_t *n) {
-    return t.wide ? (uintptr_t)n : (uintptr_t)((hl_pool_node_t *)(void *)n - hl_pool.at) << 4;
+    return t.wide ? (uintptr_t)n : hl_pool_index(n) << 4;
 }
 
 HL_INLINE hl_node_t *hl_named(hl_tail_t t, uintptr_t name) {
     name &= ~HL_FLAGS;
-    return t.wide ? (hl_node_t *)name : &hl_pool.at[name >> 4].node;
+    return t.wide ? (hl_node_t *)name : hl_pool_at(name >> 4);
 }
 
 HL_INLINE bool hl_can_take(uintptr_t seen) {
