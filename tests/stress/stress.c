@@ -21,7 +21,7 @@
 
 #include "locks.h"
 
-enum { MOST_THREADS = 64, STACK_BYTES = 2 << 20, PAGE = 4096 };
+enum { MOST_THREADS = 64, STACK_BYTES = 2 << 20, PAGE = 65536 };  // no machine has larger pages
 
 // What the threads of one scenario share. The counters are plain on purpose.
 typedef struct {
