@@ -1,0 +1,442 @@
+// SPDX-License-Identifier: MIT
+// rw.h - a phase-fair reader-writer lock whose readers spread out when they collide.
+//
+// Readers are counted in the lock's own word, with one compare-exchange each. When readers have
+// collided on it HL_RW_COLLISIONS times since the last writer, one of them gives the lock a row: a
+// counter per processor, each in a cache line of its own, from a static pool. From then on a reader
+// touches its own processor's counter and only reads the lock's word. The next writer takes the
+// row back. (Counters per processor: Hsieh and Weihl, IPPS 1992; kernel's big-reader lock, 2000.)
+//
+//   state   bits  0-31  readers      who hold, as far as they are not counted in the row
+//           bits 32-47  waiting      readers who wait to be let in
+//           bits 48-57  row          name of the row, 0: none
+//           bit  58     WRITER       held for writing; then readers == 0 and row == 0
+//           bit  59     GATE         a writer waits: readers stand aside
+//           bit  60     ASLEEP       that writer sleeps, and wants to be woken
+//           bit  61     PHASE        changes each time waiting readers are let in
+//   writers     a park lock: the writer that holds it is the one behind the gate
+//   collisions  lost compare-exchanges of readers since the last writer
+//
+// Phase-fair (Brandenburg and Anderson, ECRTS 2009): an unlock for writing lets in every reader that
+// waits, in the same step in which it gives the lock up, and the next writer waits for them. So a
+// reader waits for one writer at most, and a writer, once at the gate, for the readers inside.
+// Writers among each other compete as in park.h, without an order.
+//
+// Invariant of the row: readers + sum of the row's counters == readers inside, for whoever has
+// closed the gate; a single counter means nothing, for a reader may leave through another than it
+// came in by. Entering is an increment, then a look at the gate; closing is the gate, then a look
+// at the counters; all four sequentially consistent, so one of the two sees the other (Dekker).
+// A reader that sees the gate takes back its increment where it made it.
+//
+// Cost: one atomic to lock and one to unlock, either way; 16 bytes. A row costs a writer 16 reads.
+// Not recursive for readers: a second read lock may stand at a gate whose writer waits for the first.
+// hl_rw_read_lock_patient() stands aside for a bounded time only. Not for memory shared by
+// processes. Nothing of the lock is touched after it is freed: what a leaving reader looks at is
+// the row, which is static, and a futex is a name.
+#ifndef HOTLOCK_RW_H
+#define HOTLOCK_RW_H
+
+#include <limits.h>
+
+#include "park.h"
+
+#ifndef HL_RW_WAIT
+#define HL_RW_WAIT HL_WAIT_PARK
+#endif
+#ifndef HL_RW_ROWS
+#define HL_RW_ROWS 256  // at most 1024; row 0 is never used
+#endif
+#ifndef HL_RW_SLOTS
+#define HL_RW_SLOTS 16  // a power of two
+#endif
+// So many lost compare-exchanges between two writers are worth a row.
+#ifndef HL_RW_COLLISIONS
+#define HL_RW_COLLISIONS 16
+#endif
+
+typedef struct {
+    HL_ATOMIC(uint64_t) state;
+    hl_park_t writers;
+    HL_ATOMIC(uint32_t) collisions;
+} hl_rw_t;
+#define HL_RW_INIT {{0}, HL_PARK_INIT, {0}}
+
+#define HL_RW_READERS     0xffffffffu
+#define HL_RW_WAITING_ONE (1ull << 32)
+#define HL_RW_WAITING     (0xffffull << 32)
+#define HL_RW_ROW_SHIFT   48
+#define HL_RW_ROW         (0x3ffull << HL_RW_ROW_SHIFT)
+#define HL_RW_WRITER      (1ull << 58)
+#define HL_RW_GATE        (1ull << 59)
+#define HL_RW_ASLEEP      (1ull << 60)
+#define HL_RW_PHASE       (1ull << 61)
+#define HL_RW_CLOSED      (HL_RW_WRITER | HL_RW_GATE)
+
+static inline void hl_rw_lock(hl_rw_t *l);  // for writing
+HL_MUST_USE static inline bool hl_rw_trylock(hl_rw_t *l);
+HL_MUST_USE static inline bool hl_rw_lock_until(hl_rw_t *l, uint64_t deadline_ns);
+static inline void hl_rw_unlock(hl_rw_t *l);
+static inline void hl_rw_read_lock(hl_rw_t *l);
+HL_MUST_USE static inline bool hl_rw_read_trylock(hl_rw_t *l);
+HL_MUST_USE static inline bool hl_rw_read_lock_until(hl_rw_t *l, uint64_t deadline_ns);
+static inline void hl_rw_read_unlock(hl_rw_t *l);
+// Stands aside for a waiting writer for so long, then goes in past it.
+HL_MUST_USE static inline bool hl_rw_read_lock_patient(hl_rw_t *l, uint64_t patience_ns,
+                                                       uint64_t deadline_ns);
+static inline bool hl_rw_is_write_locked(const hl_rw_t *l);  // a hint
+
+// ------------------------------------------------------------------------- rows
+#define HL_RW_SC(op, p, ...) __atomic_##op(&(p)->v, ##__VA_ARGS__, __ATOMIC_SEQ_CST)
+
+typedef struct { HL_ATOMIC(uint32_t) readers; } HL_ALIGNED hl_rw_slot_t;
+typedef struct {
+    HL_ATOMIC(uint32_t) claimed;
+    HL_ATOMIC(uint32_t) gate;  // 1: a writer sleeps here until readers leave, 2: it was woken
+    hl_rw_slot_t slot[HL_RW_SLOTS];
+} hl_rw_row_t;
+typedef struct {
+    hl_rw_row_t at[HL_RW_ROWS];
+    HL_ATOMIC(bool) used;
+} hl_rw_rows_t;
+HL_GLOBAL(hl_rw_rows_t, hl_rw_rows);
+
+HL_INLINE hl_rw_row_t *hl_rw_row(uint64_t state) {
+    return &hl_rw_rows.at[(state & HL_RW_ROW) >> HL_RW_ROW_SHIFT];
+}
+
+// Any number will do; threads that run at the same time should have different ones.
+HL_INLINE unsigned hl_rw_my_slot(void) {
+#if HL_TSAN
+    return (unsigned)((uintptr_t)__builtin_frame_address(0) >> 14) % HL_RW_SLOTS;
+#else
+    return (unsigned)sched_getcpu() % HL_RW_SLOTS;
+#endif
+}
+
+HL_SLOW void hl_rw_knock(hl_rw_row_t *row) {
+    if (hl_cas(&row->gate, 1u, 2u)) hl_futex_wake(&row->gate, HL_FUTEX_PRIVATE);
+}
+
+// The subtraction is the release that the writer's look at the counters pairs with.
+HL_INLINE void hl_rw_row_leave(hl_rw_row_t *row, hl_rw_slot_t *slot) {
+    HL_RW_SC(fetch_sub, &slot->readers, 1u);
+    if (hl_unlikely(HL_RW_SC(load_n, &row->gate))) hl_rw_knock(row);
+}
+
+HL_INLINE bool hl_rw_row_enter(hl_rw_t *l, uint64_t seen) {
+    hl_rw_row_t *row = hl_rw_row(seen);
+    hl_rw_slot_t *slot = &row->slot[hl_rw_my_slot()];
+    HL_RW_SC(fetch_add, &slot->readers, 1u);
+    uint64_t now = HL_RW_SC(load_n, &l->state);  // pairs with the gate, and with unlock
+    if (hl_likely(!((now ^ seen) & HL_RW_ROW) && !(now & HL_RW_CLOSED))) return true;
+    hl_rw_row_leave(row, slot);
+    return false;
+}
+
+// A reader has lost a compare-exchange. The count may lose some, which costs nothing but time.
+HL_SLOW void hl_rw_collide(hl_rw_t *l) {
+    uint32_t n = hl_load(&l->collisions) + 1;
+    hl_store(&l->collisions, n);
+    if (n < HL_RW_COLLISIONS) return;
+    hl_store(&l->collisions, 0u);
+    uint32_t at = (uint32_t)((uintptr_t)l >> 4) * 2654435761u >> 16;
+    hl_store(&hl_rw_rows.used, true);
+    for (int tries = 0; tries < 8; tries++, at++) {
+        uint64_t name = 1 + at % (HL_RW_ROWS - 1);
+        hl_rw_row_t *row = &hl_rw_rows.at[name];
+        if (hl_load(&row->claimed) || !hl_cas_acq(&row->claimed, 0u, 1u)) continue;
+        for (;;) {
+            uint64_t s = hl_load(&l->state);
+            if (s & (HL_RW_CLOSED | HL_RW_ROW)) break;
+            // The release: whoever finds the row finds its counters as its last owner left them.
+            if (hl_cas_acqrel(&l->state, s, s | name << HL_RW_ROW_SHIFT)) return;
+        }
+        hl_store_rel(&row->claimed, 0u);  // pairs with the claim above
+        return;
+    }
+}
+
+// Readers inside, for the writer that has closed the gate.
+HL_INLINE uint32_t hl_rw_inside(uint64_t s) {
+    uint32_t n = (uint32_t)(s & HL_RW_READERS);
+    if (!(s & HL_RW_ROW)) return n;
+    hl_rw_row_t *row = hl_rw_row(s);
+    for (int i = 0; i < HL_RW_SLOTS; i++) n += HL_RW_SC(load_n, &row->slot[i].readers);
+    return n;
+}
+
+// Gives the row of a lock back whose state was `s`. Its counters need not be zero, but their sum.
+HL_INLINE void hl_rw_row_retire(uint64_t s) {
+    hl_rw_row_t *row = hl_rw_row(s);
+    uint32_t readers = (uint32_t)(s & HL_RW_READERS);
+    if (readers) (void)hl_fetch_add(&row->slot[0].readers, readers);
+    hl_store_rel(&row->claimed, 0u);  // pairs with the claim in hl_rw_collide()
+}
+
+// ------------------------------------------------------------------------- sleeping
+// Readers and the writer at the gate sleep on the upper half of the state, which changes with
+// everything they wait for, and are told apart by a mask.
+enum { HL_RW_READER_SLEEPS = 1, HL_RW_WRITER_SLEEPS = 2 };
+
+HL_INLINE void *hl_rw_upper(hl_rw_t *l) {
+    return (char *)&l->state + (__BYTE_ORDER__ == __ORDER_BIG_ENDIAN__ ? 0 : 4);
+}
+
+HL_SLOW void hl_rw_sleep(hl_rw_t *l, uint64_t seen, uint64_t deadline_ns, uint32_t who) {
+    int saved = errno;
+    struct timespec t = {(time_t)(deadline_ns / 1000000000u), (long)(deadline_ns % 1000000000u)};
+    hl_count_futex();
+    syscall(SYS_futex, hl_rw_upper(l), FUTEX_WAIT_BITSET | FUTEX_PRIVATE_FLAG,
+            (uint32_t)(seen >> 32), deadline_ns == HL_NO_DEADLINE ? NULL : &t, NULL, who);
+    errno = saved;
+}
+
+// After the state was given up: the address is a name by now.
+HL_SLOW void hl_rw_wake(hl_rw_t *l, uint32_t who) {
+    int saved = errno;
+    hl_count_futex();
+    syscall(SYS_futex, hl_rw_upper(l), FUTEX_WAKE_BITSET | FUTEX_PRIVATE_FLAG,
+            who == HL_RW_WRITER_SLEEPS ? 1 : INT_MAX, NULL, NULL, who);
+    errno = saved;
+}
+
+// One round of spinning; false once HL_SPIN_NS are over.
+HL_INLINE bool hl_rw_spin(uint64_t *begin) {
+    uint64_t now = hl_ticks();
+    hl_pause();
+    if (!*begin) *begin = now;
+    return now - *begin < hl_ns_to_ticks(HL_SPIN_NS);
+}
+
+// One round of waiting; false when it is time to sleep.
+HL_INLINE bool hl_rw_stay_awake(uint64_t *begin) {
+    if (hl_rw_spin(begin)) return true;
+    hl_wait_policy_t policy = hl_wait_get(HL_RW_WAIT);
+    if (policy == HL_WAIT_YIELD) hl_yield();
+    return policy != HL_WAIT_PARK;
+}
+
+// ------------------------------------------------------------------------- readers
+// Waits to be let in. *again: the lock has opened before we were counted as waiting.
+HL_INLINE bool hl_rw_read_wait(hl_rw_t *l, uint64_t patience_ns, uint64_t deadline_ns,
+                               bool *again) {
+    uint64_t s = hl_load(&l->state), begin = 0, limit = HL_NO_DEADLINE;
+    *again = !(s & HL_RW_CLOSED) || (s & HL_RW_WAITING) == HL_RW_WAITING ||
+             !hl_cas(&l->state, s, s + HL_RW_WAITING_ONE);
+    if (*again) return false;
+    uint64_t phase = s & HL_RW_PHASE;
+    if (patience_ns != HL_NO_DEADLINE) limit = hl_now_ns() + patience_ns;
+    for (;;) {
+        s = hl_load_acq(&l->state);  // pairs with unlock
+        if ((s & HL_RW_PHASE) != phase) return true;
+        if (hl_past(deadline_ns)) {
+            if (hl_cas(&l->state, s, s - HL_RW_WAITING_ONE)) return false;
+        } else if (!(s & HL_RW_WRITER) && hl_past(limit)) {
+            if (hl_cas_acq(&l->state, s, s - HL_RW_WAITING_ONE + 1)) return true;
+        } else if (!hl_rw_stay_awake(&begin)) {
+            uint64_t until = s & HL_RW_WRITER || limit > deadline_ns ? deadline_ns : limit;
+            hl_rw_sleep(l, s, until, HL_RW_READER_SLEEPS);
+        }
+    }
+}
+
+HL_SLOW bool hl_rw_read_slow(hl_rw_t *l, uint64_t patience_ns, uint64_t deadline_ns) {
+    uint64_t begin = 0;
+    bool again;
+    for (;;) {
+        uint64_t s = hl_load(&l->state);
+        if (!(s & HL_RW_CLOSED) && (s & HL_RW_ROW)) {
+            if (hl_rw_row_enter(l, s)) return true;
+        } else if (!(s & HL_RW_CLOSED) || (!(s & HL_RW_WRITER) && !patience_ns)) {
+            if (hl_cas_acq(&l->state, s, s + 1)) return true;  // pairs with unlock
+            hl_rw_collide(l);
+        } else if (hl_past(deadline_ns)) {
+            return false;
+        } else if (!hl_rw_spin(&begin)) {
+            bool in = hl_rw_read_wait(l, patience_ns, deadline_ns, &again);
+            if (!again) return in;
+        }
+    }
+}
+
+static inline bool hl_rw_read_lock_patient(hl_rw_t *l, uint64_t patience_ns,
+                                           uint64_t deadline_ns) {
+    uint64_t s = hl_load(&l->state);
+    return (hl_likely(!(s & (HL_RW_CLOSED | HL_RW_ROW))) && hl_cas_acq(&l->state, s, s + 1)) ||
+           hl_rw_read_slow(l, patience_ns, deadline_ns);
+}
+
+static inline bool hl_rw_read_lock_until(hl_rw_t *l, uint64_t deadline_ns) {
+    return hl_rw_read_lock_patient(l, HL_NO_DEADLINE, deadline_ns);
+}
+
+static inline void hl_rw_read_lock(hl_rw_t *l) {
+    (void)!hl_rw_read_lock_patient(l, HL_NO_DEADLINE, HL_NO_DEADLINE);
+}
+
+static inline bool hl_rw_read_trylock(hl_rw_t *l) {
+    for (;;) {
+        uint64_t s = hl_load(&l->state);
+        if (s & HL_RW_CLOSED) return false;
+        if (s & HL_RW_ROW ? hl_rw_row_enter(l, s) : hl_cas_acq(&l->state, s, s + 1)) return true;
+    }
+}
+
+HL_SLOW void hl_rw_read_unlock_slow(hl_rw_t *l) {
+    for (;;) {
+        uint64_t s = hl_load(&l->state), next = s - 1;
+        if (s & HL_RW_ROW) {  // nobody takes the row away while we are inside
+            hl_rw_row_t *row = hl_rw_row(s);
+            hl_rw_row_leave(row, &row->slot[hl_rw_my_slot()]);
+            return;
+        }
+        bool wake = (s & HL_RW_ASLEEP) && !(next & HL_RW_READERS);
+        if (wake) next &= ~HL_RW_ASLEEP;
+        if (!hl_cas_rel(&l->state, s, next)) continue;  // pairs with the writer's
+        if (wake) hl_rw_wake(l, HL_RW_WRITER_SLEEPS);
+        return;
+    }
+}
+
+static inline void hl_rw_read_unlock(hl_rw_t *l) {
+    uint64_t s = hl_load(&l->state);
+    if (hl_unlikely(s & (HL_RW_ROW | HL_RW_ASLEEP)) || !hl_cas_rel(&l->state, s, s - 1))
+        hl_rw_read_unlock_slow(l);
+}
+
+// ------------------------------------------------------------------------- writers
+// What the state becomes when those who wait are let in.
+HL_INLINE uint64_t hl_rw_let_in(uint64_t s) {
+    uint64_t waiting = (s & HL_RW_WAITING) >> 32;
+    return waiting ? ((s & ~HL_RW_WAITING) + waiting) ^ HL_RW_PHASE : s;
+}
+
+// Takes the lock, if it has neither writer nor readers; only for the writer at the gate.
+HL_INLINE bool hl_rw_take(hl_rw_t *l, uint64_t s) {
+    if (s & HL_RW_WRITER || hl_rw_inside(s)) return false;
+    // The acquire pairs with the readers' and the writers' unlock.
+    if (!hl_cas_acq(&l->state, s, (s & (HL_RW_WAITING | HL_RW_PHASE)) | HL_RW_WRITER))
+        return false;
+    if (s & HL_RW_ROW) hl_rw_row_retire(s);
+    hl_store(&l->collisions, 0u);
+    return true;
+}
+
+// Opens the gate again without having had the lock.
+HL_INLINE void hl_rw_give_up(hl_rw_t *l) {
+    uint64_t s, next;
+    do {
+        s = hl_load(&l->state);
+        next = s & ~(HL_RW_GATE | HL_RW_ASLEEP);
+        if (!(s & HL_RW_WRITER)) next = hl_rw_let_in(next);
+        // What a writer released to us is released to the readers we let in.
+    } while (!hl_cas_acqrel(&l->state, s, next));
+    if (!(s & HL_RW_WRITER) && (s & HL_RW_WAITING)) hl_rw_wake(l, HL_RW_READER_SLEEPS);
+}
+
+HL_INLINE void hl_rw_sleep_at_gate(hl_rw_t *l, uint64_t s, uint64_t deadline_ns) {
+    if (!(s & HL_RW_ROW)) {
+        if (hl_cas(&l->state, s, s | HL_RW_ASLEEP))
+            hl_rw_sleep(l, s | HL_RW_ASLEEP, deadline_ns, HL_RW_WRITER_SLEEPS);
+        return;
+    }
+    hl_rw_row_t *row = hl_rw_row(s);
+    HL_RW_SC(store_n, &row->gate, 1u);  // then look again: pairs with hl_rw_row_leave()
+    if (hl_rw_inside(HL_RW_SC(load_n, &l->state)))
+        hl_futex_wait(&row->gate, 1, deadline_ns, HL_FUTEX_PRIVATE);
+    hl_store(&row->gate, 0u);
+}
+
+HL_SLOW bool hl_rw_lock_slow(hl_rw_t *l, uint64_t deadline_ns) {
+    uint64_t begin = 0;
+    bool got = false;
+    if (!hl_park_lock_until(&l->writers, deadline_ns)) return false;
+    HL_RW_SC(fetch_or, &l->state, HL_RW_GATE);
+    for (;;) {
+        uint64_t s = HL_RW_SC(load_n, &l->state);
+        if ((got = hl_rw_take(l, s)) || hl_past(deadline_ns)) break;
+        if (!hl_rw_stay_awake(&begin)) hl_rw_sleep_at_gate(l, s, deadline_ns);
+    }
+    if (!got) hl_rw_give_up(l);
+    hl_park_unlock(&l->writers);
+    return got;
+}
+
+HL_INLINE bool hl_rw_lock_fast(hl_rw_t *l) {
+    uint64_t s = hl_load(&l->state);
+    return !(s & ~HL_RW_PHASE) && hl_cas_acq(&l->state, s, s | HL_RW_WRITER);
+}
+
+static inline void hl_rw_lock(hl_rw_t *l) {
+    if (hl_unlikely(!hl_rw_lock_fast(l))) (void)!hl_rw_lock_slow(l, HL_NO_DEADLINE);
+}
+
+static inline bool hl_rw_lock_until(hl_rw_t *l, uint64_t deadline_ns) {
+    return hl_rw_lock_fast(l) || hl_rw_lock_slow(l, deadline_ns);
+}
+
+// With a row only the gate shows whether readers are inside.
+HL_SLOW bool hl_rw_trylock_slow(hl_rw_t *l) {
+    bool got = false;
+    if (!hl_park_trylock(&l->writers)) return false;
+    HL_RW_SC(fetch_or, &l->state, HL_RW_GATE);
+    uint64_t s;
+    do s = HL_RW_SC(load_n, &l->state);
+    while (!(got = hl_rw_take(l, s)) && !(s & HL_RW_WRITER) && !hl_rw_inside(s));
+    if (!got) hl_rw_give_up(l);
+    hl_park_unlock(&l->writers);
+    return got;
+}
+
+static inline bool hl_rw_trylock(hl_rw_t *l) {
+    for (;;) {
+        uint64_t s = hl_load(&l->state);
+        if (s & (HL_RW_CLOSED | HL_RW_READERS) && !(s & HL_RW_ROW)) return false;
+        if (s & HL_RW_CLOSED) return false;
+        if (s & HL_RW_ROW) return hl_rw_trylock_slow(l);
+        if (hl_cas_acq(&l->state, s, s | HL_RW_WRITER)) return true;
+    }
+}
+
+HL_SLOW void hl_rw_unlock_slow(hl_rw_t *l) {
+    for (;;) {
+        uint64_t s = hl_load(&l->state), next = hl_rw_let_in(s & ~HL_RW_WRITER);
+        // The last of the readers we let in wakes the next writer; if there are none, we do.
+        bool wake = (s & HL_RW_ASLEEP) && !(s & HL_RW_WAITING);
+        if (wake) next &= ~HL_RW_ASLEEP;
+        if (!hl_cas_rel(&l->state, s, next)) continue;
+        if (s & HL_RW_WAITING) hl_rw_wake(l, HL_RW_READER_SLEEPS);
+        if (wake) hl_rw_wake(l, HL_RW_WRITER_SLEEPS);
+        return;
+    }
+}
+
+static inline void hl_rw_unlock(hl_rw_t *l) {
+    uint64_t s = hl_load(&l->state);
+    if (hl_unlikely(s & (HL_RW_WAITING | HL_RW_ASLEEP)) ||
+        !hl_cas_rel(&l->state, s, s & ~HL_RW_WRITER))
+        hl_rw_unlock_slow(l);
+}
+
+static inline bool hl_rw_is_write_locked(const hl_rw_t *l) {
+    return hl_load(&l->state) & HL_RW_WRITER;
+}
+
+// In a forked child, whose waiters stayed behind in the parent: who is inside stays inside.
+static inline void hl_rw_forget_waiters(hl_rw_t *l) {
+    hl_park_t free_ = HL_PARK_INIT;
+    hl_store(&l->state, hl_load(&l->state) & ~(HL_RW_WAITING | HL_RW_GATE | HL_RW_ASLEEP));
+    l->writers = free_;
+}
+
+// In a forked child, before any lock is used: readers on their way out of a row that is free.
+static inline void hl_rw_rows_after_fork(void) {
+    for (int i = 1; i < HL_RW_ROWS && hl_load(&hl_rw_rows.used); i++) {
+        hl_rw_row_t *row = &hl_rw_rows.at[i];
+        hl_store(&row->gate, 0u);
+        for (int k = 0; k < HL_RW_SLOTS && !hl_load(&row->claimed); k++)
+            hl_store(&row->slot[k].readers, 0u);
+    }
+}
+
+#endif
