@@ -104,6 +104,10 @@ HL_INLINE hl_rw_row_t *hl_rw_row(uint64_t state) {
     return &hl_rw_rows.at[(state & HL_RW_ROW) >> HL_RW_ROW_SHIFT];
 }
 
+#if !defined(_GNU_SOURCE) && !HL_TSAN
+HL_CALL int sched_getcpu(void);
+#endif
+
 // Any number will do; threads that run at the same time should have different ones.
 HL_INLINE unsigned hl_rw_my_slot(void) {
 #if HL_TSAN
