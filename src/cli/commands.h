@@ -10,8 +10,10 @@ int cmd_calibrate(int argc, char **argv);
 int cmd_check(int argc, char **argv);
 int cmd_locks(int argc, char **argv);
 int cmd_machines(int argc, char **argv);
+int cmd_report(int argc, char **argv);
 int cmd_run(int argc, char **argv);
 int cmd_sim(int argc, char **argv);
+int cmd_top(int argc, char **argv);
 int cmd_try(int argc, char **argv);
 
 #endif

@@ -28,13 +28,13 @@ static char *own_directory(void)
 }
 
 /* Build tree first: a binary there must not pick up an older installed library. */
-static char *search_preload(void)
+static char *search(const char *name, const char *build_directory)
 {
     char *here = own_directory();
     char *places[] = {
-        cli_printf("%s/../preload/" PRELOAD_NAME, here),
-        cli_printf("%s/../" HOTLOCK_LIBDIR "/" PRELOAD_NAME, here),
-        cli_printf(HOTLOCK_PREFIX "/" HOTLOCK_LIBDIR "/" PRELOAD_NAME),
+        cli_printf("%s/../%s/%s", here, build_directory, name),
+        cli_printf("%s/../" HOTLOCK_LIBDIR "/%s", here, name),
+        cli_printf(HOTLOCK_PREFIX "/" HOTLOCK_LIBDIR "/%s", name),
     };
     char *found = NULL;
     for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
@@ -46,10 +46,17 @@ static char *search_preload(void)
     return found;
 }
 
+static void check_path(const char *place)
+{
+    if (strpbrk(place, " :"))
+        cli_bad("cannot preload '%s': LD_PRELOAD cannot hold a path with a space or a colon; "
+                "move it", place);
+}
+
 char *preload_find(const char *file)
 {
     ElfW(Ehdr) header;
-    char *place = file ? realpath(file, NULL) : search_preload();
+    char *place = file ? realpath(file, NULL) : search(PRELOAD_NAME, "preload");
     if (!place && file)
         cli_bad("cannot preload '%s': %s", file, strerror(errno));
     if (!place)
@@ -60,9 +67,16 @@ char *preload_find(const char *file)
     program_head(place, &header, sizeof header);
     if (memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 || header.e_type != ET_DYN)
         cli_bad("cannot preload '%s': it is not a shared library", place);
-    if (strpbrk(place, " :"))
-        cli_bad("cannot preload '%s': LD_PRELOAD cannot hold a path with a space or a colon; "
-                "move it", place);
+    check_path(place);
+    return place;
+}
+
+char *preload_companion(const char *name, const char *build_directory)
+{
+    char *place = search(name, build_directory);
+    if (!place)
+        cli_bad("cannot find %s; it belongs beside " PRELOAD_NAME, name);
+    check_path(place);
     return place;
 }
 

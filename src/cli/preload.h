@@ -11,6 +11,9 @@
  */
 char *preload_find(const char *file);
 
+/* Another library of hotlock's to preload, found in the same places; free it. */
+char *preload_companion(const char *name, const char *build_directory);
+
 /*
  * A copy of the environment in which the next program runs under a lock: PRELOAD before what
  * LD_PRELOAD held, HOTLOCK set to SETTING. NULL for both: as it is, but without HOTLOCK.

@@ -35,6 +35,7 @@ void profile_free(profile_t *p) {
     free(p->locks);
     free(p->frames);
     free(p->frame_index);
+    free(p->lock_index);
     free(p->maps);
     free(p->notes);
     free(p->what);
@@ -51,20 +52,47 @@ void profile_free(profile_t *p) {
     } while (0)
 
 // ------------------------------------------------------------------------- locks
-// Collectors add locks in bulk and rarely look one up again, so a list is enough.
+static size_t hash_of(pid_t pid, uint64_t address) {
+    return (size_t)((address ^ (uint64_t)pid << 40) * 0x9e3779b97f4a7c15u >> 32);
+}
+
+static size_t lock_slot(const profile_t *p, pid_t pid, uint64_t address) {
+    size_t at = hash_of(pid, address) & (p->lock_index_room - 1);
+    for (;; at = (at + 1) & (p->lock_index_room - 1)) {
+        uint32_t i = p->lock_index[at];
+        if (!i || (p->locks[i - 1].address == address && p->locks[i - 1].pid == pid)) return at;
+    }
+}
+
+static void grow_lock_index(profile_t *p) {
+    free(p->lock_index);
+    p->lock_index_room = p->lock_index_room ? 2 * p->lock_index_room : 256;
+    p->lock_index = cli_alloc(p->lock_index_room * sizeof *p->lock_index);
+    for (size_t i = 0; i < p->lock_count; i++)
+        if (p->locks[i].address)
+            p->lock_index[lock_slot(p, p->locks[i].pid, p->locks[i].address)] = (uint32_t)i + 1;
+}
+
+profile_lock_t *profile_find(const profile_t *p, pid_t pid, uint64_t address) {
+    if (!p->lock_index_room) return NULL;
+    uint32_t i = p->lock_index[lock_slot(p, pid, address)];
+    return i ? &p->locks[i - 1] : NULL;
+}
+
 profile_lock_t *profile_lock(profile_t *p, pid_t pid, uint64_t address, const char *kind) {
-    for (size_t i = 0; address && i < p->lock_count; i++)
-        if (p->locks[i].address == address && p->locks[i].pid == pid) return &p->locks[i];
+    if (2 * (p->lock_count + 1) > p->lock_index_room) grow_lock_index(p);
+    size_t slot = lock_slot(p, pid, address);
+    if (address && p->lock_index[slot]) return &p->locks[p->lock_index[slot] - 1];
     MAKE_ROOM(p->locks, p->lock_count, p->lock_room);
     profile_lock_t *l = &p->locks[p->lock_count++];
     *l = (profile_lock_t){.pid = pid, .address = address, .kind = kind, .cpu_spin_share = NAN};
+    if (address) p->lock_index[slot] = (uint32_t)p->lock_count;
     return l;
 }
 
 // ------------------------------------------------------------------------- frames
 static size_t frame_slot(const profile_t *p, pid_t pid, uint64_t pc) {
-    uint64_t h = (pc ^ (uint64_t)pid << 48) * 0x9e3779b97f4a7c15u;
-    size_t at = (size_t)(h >> 32) & (p->frame_index_room - 1);
+    size_t at = hash_of(pid, pc) & (p->frame_index_room - 1);
     for (;; at = (at + 1) & (p->frame_index_room - 1)) {
         uint32_t i = p->frame_index[at];
         if (!i || (p->frames[i - 1].pc == pc && p->frames[i - 1].pid == pid)) return at;
@@ -181,6 +209,9 @@ void profile_finish(profile_t *p) {
         if (!l->name && l->address) l->name = cli_printf("%#llx", (unsigned long long)l->address);
         if (!l->name) l->name = cli_printf("%s", l->where ? l->where : l->kind);
     }
+    free(p->lock_index);
+    p->lock_index = NULL;
+    p->lock_index_room = 0;
     if (p->lock_count) qsort(p->locks, p->lock_count, sizeof *p->locks, compare_locks);
 }
 

@@ -26,6 +26,7 @@
 
 #define PROFILE_BUCKETS 40   // of a log2 histogram: bucket i counts 2^i <= ns < 2^(i+1), 0 also 0 ns
 #define PROFILE_DEPTH   64   // frames kept of a stack, innermost first
+#define PROFILE_EXEC    (1 << 22) // added to a process ID for each program it executed before
 #define PROFILE_STACKS  16   // stacks kept per lock and role when a profile is finished
 
 // ------------------------------------------------------------------------- stacks
@@ -44,6 +45,7 @@ typedef enum {
     STACK_WAITER,  // waited here; ns is how long
     STACK_HOLDER,  // made others wait by holding until here; ns is their waiting, summed
     STACK_SPINNER, // CPU time sampled while spinning; ns is the time the samples stand for
+    STACK_INIT,    // initialised the lock; names one that is no variable
     STACK_ROLES
 } profile_role_t;
 
@@ -92,7 +94,6 @@ typedef struct {
     double cpu_spin_share;             // of the program's (or machine's) CPU time, 0 to 1
     uint64_t wait_hist[PROFILE_BUCKETS], hold_hist[PROFILE_BUCKETS], handoff_hist[PROFILE_BUCKETS];
 
-    uint32_t init_frame;               // index + 1 of the frame that initialised it; 0: not known
     profile_stack_t *stacks;
     size_t stack_count, stack_room;
     uint64_t joined;                   // address of the user lock whose futex this kernel lock is
@@ -111,6 +112,7 @@ typedef struct {
     uint64_t locks;          // that found no room (0 also if only their acquisitions are known)
     uint64_t acquisitions;   // of such locks
     uint64_t wait_ns;        // of such locks
+    uint64_t gone_locks, gone_acquisitions; // destroyed without ever being waited for
     uint64_t stacks;         // counted without their stack
     uint64_t samples, events;// CPU samples and trace events the kernel could not deliver
 } profile_dropped_t;
@@ -131,6 +133,8 @@ typedef struct {
 
     profile_lock_t *locks;
     size_t lock_count, lock_room;
+    uint32_t *lock_index;    // hash of (pid, address) -> index + 1; until profile_finish()
+    size_t lock_index_room;
     profile_frame_t *frames;
     size_t frame_count, frame_room;
     uint32_t *frame_index;   // hash of (pid, pc) -> index + 1
@@ -171,6 +175,9 @@ void profile_free(profile_t *p);
 // The lock of this process at this address, made if it is new. Pointers into the list are good
 // until the next new lock. Address 0: always a new one.
 profile_lock_t *profile_lock(profile_t *p, pid_t pid, uint64_t address, const char *kind);
+
+// The same if it is there; NULL if not.
+profile_lock_t *profile_find(const profile_t *p, pid_t pid, uint64_t address);
 
 // Index of a frame, made if new. For an address, or (pc 0) for one known by name only.
 uint32_t profile_frame(profile_t *p, pid_t pid, uint64_t pc);

@@ -100,7 +100,7 @@ typedef struct {
 typedef struct {
     HL_ATOMIC(uint64_t) hash;               // 0: free
     uint32_t slot;
-    uint16_t role;                          // profile_role_t; STACK_ROLES: initialised here
+    uint16_t role;                          // profile_role_t
     uint16_t depth;
     HL_ATOMIC(uint64_t) count, ns;
     uint64_t pc[RECORD_PCS];

@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: MIT
+// diagnosis.c - which limit a lock is at.
+//
+// Over the time watched a lock is held (utilisation U), or free although somebody waits for it
+// (hand-off H), or free and unwanted (the rest). A better lock can only take from H. So
+//
+//   U near 1          the critical sections are the program's speed: no lock will help
+//   H large           a lock that is passed on faster is worth at most H of the time
+//   neither, but waits  arrivals bunch up, or the holder loses its processor
+//
+// A program whose threads wait w seconds of n threads times T seconds cannot gain more than that
+// share either; the bound is the smaller of the two.
+#include "diagnosis.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../cli/cli.h"
+
+#define HELD_MOST      0.80  // above: hold time is the limit
+#define HANDOFF_MUCH   0.08
+#define WAIT_LITTLE    0.02  // of the threads' time: below, not a lock problem
+#define SPIN_MUCH      0.05  // of the CPU time
+#define PREEMPTED_MUCH 0.30  // of the waiting
+#define READS_MUCH     0.90
+
+double diagnosis_utilisation(const profile_t *p, const profile_lock_t *l) {
+    if (!(l->has & HAS_HOLD) || !(p->wall_s > 0)) return NAN;
+    double held = (double)l->hold_ns / 1e9 / p->wall_s;
+    return l->reads ? held : fmin(held, 1); // readers hold together
+}
+
+double diagnosis_handoff_share(const profile_t *p, const profile_lock_t *l) {
+    if (!(l->has & HAS_HANDOFF) || !(p->wall_s > 0)) return NAN;
+    return fmin((double)l->handoff_ns / 1e9 / p->wall_s, 1);
+}
+
+const char *limit_name(limit_t limit) {
+    static const char *const names[] = {"no problem", "unknown", "hold time", "hand-off",
+                                        "preemption", "readers", "spinning", "bursts"};
+    return names[limit];
+}
+
+// ------------------------------------------------------------------------- the figures
+typedef struct {
+    double used, handoff;  // of the time watched
+    double waiting;        // threads waiting, on average
+    double share;          // of the threads' time spent waiting
+    double spin;           // of the CPU time
+    double preempted;      // of the waiting
+    double reads;          // of the acquisitions
+    double wall;
+    unsigned threads;
+} figures_t;
+
+static figures_t figures_of(const profile_t *p, const profile_lock_t *l) {
+    figures_t f = {.wall = p->wall_s, .threads = p->threads ? p->threads : 1};
+    f.used = diagnosis_utilisation(p, l);
+    f.handoff = diagnosis_handoff_share(p, l);
+    f.waiting = (double)l->wait_ns / 1e9 / p->wall_s;
+    f.share = f.waiting / f.threads;
+    f.spin = l->has & HAS_CPU ? l->cpu_spin_share : NAN;
+    f.preempted = l->has & HAS_PREEMPTED && l->wait_ns
+                      ? fmin((double)l->preempted_ns / (double)l->wait_ns, 1) : NAN;
+    f.reads = l->acquisitions ? (double)l->reads / (double)l->acquisitions : NAN;
+    return f;
+}
+
+static limit_t limit_of(const profile_lock_t *l, const figures_t *f) {
+    if (l->has & HAS_CONTENDED && !l->contended && !(f->spin > SPIN_MUCH)) return LIMIT_NONE;
+    if (!(l->has & HAS_WAIT))
+        return f->spin > SPIN_MUCH ? LIMIT_SPIN : isnan(f->spin) ? LIMIT_UNKNOWN : LIMIT_NONE;
+    if (f->share < WAIT_LITTLE && !(f->spin > SPIN_MUCH)) return LIMIT_NONE;
+    if (f->preempted > PREEMPTED_MUCH) return LIMIT_PREEMPTED;
+    if (f->reads > READS_MUCH) return LIMIT_READERS;
+    if (f->used > HELD_MOST) return LIMIT_HOLD;
+    if (f->handoff > HANDOFF_MUCH) return LIMIT_HANDOFF;
+    if (f->spin > SPIN_MUCH) return LIMIT_SPIN;
+    if (isnan(f->used) && isnan(f->handoff)) return LIMIT_UNKNOWN;
+    return LIMIT_BURSTS;
+}
+
+// ------------------------------------------------------------------------- words
+static char *percent(char *to, double share) {
+    if (isnan(share)) return strcpy(to, "an unknown share");
+    sprintf(to, share < 0.0995 ? "%.1f %%" : "%.0f %%", 100 * share);
+    return to;
+}
+
+static void say(diagnosis_t *d, const profile_lock_t *l, const figures_t *f) {
+    char used[32], handoff[32], bound[32], spin[32], preempted[32], share[32];
+    percent(used, f->used);
+    percent(handoff, f->handoff);
+    percent(spin, f->spin);
+    percent(preempted, f->preempted);
+    percent(share, f->share);
+    percent(bound, d->bound);
+    switch (d->limit) {
+    case LIMIT_NONE:
+        d->verdict = cli_printf("not a lock problem: its waits are %s of the threads' time",
+                                l->contended ? share : "none");
+        d->advice = cli_printf("look elsewhere");
+        break;
+    case LIMIT_UNKNOWN:
+        d->verdict = cli_printf("waited for, but how long it is held was not measured");
+        d->advice = cli_printf("run the program under `hotlock top -- CMD`");
+        break;
+    case LIMIT_HOLD:
+        d->verdict = cli_printf("hold time is the limit: held %s of the time, so no lock will help",
+                                used);
+        d->advice = cli_printf("do less under it, shard it, or take it less often");
+        break;
+    case LIMIT_HANDOFF:
+        d->verdict = cli_printf("hand-off is the limit: free but waited for %s of the time; a queue "
+                                "or combining lock is worth at most %s", handoff, bound);
+        d->advice = cli_printf("try other locks");
+        break;
+    case LIMIT_PREEMPTED:
+        d->verdict = cli_printf("its holder loses the processor while others wait: %s of the "
+                                "waiting was behind a holder that did not run", preempted);
+        d->advice = cli_printf("no fault, input or output, or sleep under it; no more threads than "
+                               "processors");
+        break;
+    case LIMIT_READERS:
+        d->verdict = cli_printf("nearly all are readers: %.1f %% of the acquisitions",
+                                100 * f->reads);
+        d->advice = cli_printf("a reader-writer lock that readers do not share a line of, or RCU");
+        break;
+    case LIMIT_SPIN:
+        d->verdict = cli_printf("waiting burns CPU time: %s of the program's went into spinning "
+                                "for it", spin);
+        d->advice = cli_printf("try other locks, or one that sleeps");
+        break;
+    case LIMIT_BURSTS:
+        d->verdict = cli_printf("threads come to it together: held only %s of the time, yet waited "
+                                "for; a better lock is worth at most %s", used, bound);
+        d->advice = cli_printf("spread the arrivals, or shorten the longest holds");
+        break;
+    }
+}
+
+static char *arithmetic(const profile_t *p, const profile_lock_t *l, const figures_t *f) {
+    char *text = NULL;
+    size_t size;
+    FILE *out = open_memstream(&text, &size);
+    if (l->has & HAS_HOLD && l->acquisitions)
+        fprintf(out, "held %llu x %.3g us = %.3g s of %.3g s; ",
+                (unsigned long long)l->acquisitions,
+                (double)l->hold_ns / 1e3 / (double)l->acquisitions, (double)l->hold_ns / 1e9,
+                p->wall_s);
+    if (l->has & HAS_HANDOFF && l->handoffs)
+        fprintf(out, "passed on %llu x %.3g us = %.3g s; ", (unsigned long long)l->handoffs,
+                (double)l->handoff_ns / 1e3 / (double)l->handoffs, (double)l->handoff_ns / 1e9);
+    if (l->has & HAS_WAIT)
+        fprintf(out, "waited %.3g s = %.3g threads on average", (double)l->wait_ns / 1e9,
+                f->waiting);
+    if (!isnan(f->spin)) fprintf(out, "; %.1f %% of the CPU time spinning", 100 * f->spin);
+    fclose(out);
+    return text;
+}
+
+// What a lock could save: the time it is free although wanted, and never more than is waited.
+static double bound_of(const figures_t *f) {
+    double most = isnan(f->handoff) ? f->share : fmin(f->handoff, f->waiting);
+    return isnan(most) ? NAN : fmin(most, 1);
+}
+
+diagnosis_t *diagnose(const profile_t *p) {
+    diagnosis_t *all = cli_alloc((p->lock_count + 1) * sizeof *all);
+    for (size_t i = 0; i < p->lock_count; i++) {
+        const profile_lock_t *l = &p->locks[i];
+        figures_t f = figures_of(p, l);
+        all[i].limit = limit_of(l, &f);
+        all[i].bound = bound_of(&f);
+        say(&all[i], l, &f);
+        all[i].arithmetic = arithmetic(p, l, &f);
+    }
+    return all;
+}
+
+void diagnosis_free(diagnosis_t *d, size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        free(d[i].verdict);
+        free(d[i].arithmetic);
+        free(d[i].advice);
+    }
+    free(d);
+}

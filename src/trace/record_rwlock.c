@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: MIT
+// record_rwlock.c - reader-writer locks. Readers hold together, so what they count they add
+// atomically, and the time one reader held is kept by the reader.
+#include "record_hold.h"
+
+#define CALLER __builtin_return_address(0)
+
+static record_slot_t *find(pthread_rwlock_t *l) { return rec_find(l, RECORD_RWLOCK); }
+
+static void *plain(pthread_rwlock_t *l) { return l; }
+
+static void note_read(record_slot_t *s, bool waited) {
+    if (hl_unlikely(!rec_me.number)) rec_take_number();
+    (void)__atomic_fetch_add(&s->acquisitions, 1, __ATOMIC_RELAXED);
+    (void)__atomic_fetch_add(&s->reads, 1, __ATOMIC_RELAXED);
+    if (waited) (void)__atomic_fetch_add(&s->reads_contended, 1, __ATOMIC_RELAXED);
+    if (rec_me.reading || rec_random() % 8) return;
+    rec_me.reading = s;
+    rec_me.reading_since = hl_ticks();
+}
+
+static void end_read(record_slot_t *s) {
+    if (rec_me.reading != s) return;
+    uint64_t now = hl_ticks(), since = rec_me.reading_since;
+    uint64_t ns = now > since ? rec_ns(now - since) : 0;
+    rec_me.reading = NULL;
+    (void)__atomic_fetch_add(&s->hold, 8 * ns, __ATOMIC_RELAXED);
+    (void)__atomic_fetch_add(&s->hold_weight, 8, __ATOMIC_RELAXED);
+    (void)__atomic_fetch_add(&s->holds, 1, __ATOMIC_RELAXED);
+    (void)__atomic_fetch_add(&s->hold_hist[profile_bucket(ns)], 8, __ATOMIC_RELAXED);
+    if (ns > s->hold_worst) s->hold_worst = ns;
+}
+
+#define READ_LOCK(l, call)                                                    \
+    do {                                                                      \
+        record_slot_t *s_ = find(l);                                          \
+        if (!s_) return (call);                                               \
+        int result_ = rec_next()->pthread_rwlock_tryrdlock(l);                \
+        bool waited_ = result_ == EBUSY;                                      \
+        if (waited_) {                                                        \
+            rec_wait_t wait_ = rec_wait_begin(s_, CALLER);                    \
+            result_ = (call);                                                 \
+            rec_wait_end(s_, &wait_, result_ == 0, true);                     \
+            rec_flush();                                                      \
+        } else if (result_ != 0) {                                            \
+            return (call);                                                    \
+        }                                                                     \
+        if (result_ == 0) note_read(s_, waited_);                             \
+        return result_;                                                       \
+    } while (0)
+
+#define WRITE_LOCK(l, call)                                                   \
+    do {                                                                      \
+        record_slot_t *s_ = find(l);                                          \
+        if (!s_) return (call);                                               \
+        int result_ = rec_next()->pthread_rwlock_trywrlock(l);                \
+        uint64_t now_ = 0;                                                    \
+        if (result_ == EBUSY) {                                               \
+            rec_wait_t wait_ = rec_wait_begin(s_, CALLER);                    \
+            result_ = (call);                                                 \
+            now_ = rec_wait_end(s_, &wait_, result_ == 0, true);              \
+        } else if (result_ != 0) {                                            \
+            return (call);                                                    \
+        }                                                                     \
+        if (result_ == 0) rec_taken(s_, now_);                                \
+        return result_;                                                       \
+    } while (0)
+
+REC_EXPORT int pthread_rwlock_rdlock(pthread_rwlock_t *l) {
+    READ_LOCK(l, rec_next()->pthread_rwlock_rdlock(l));
+}
+REC_EXPORT int pthread_rwlock_timedrdlock(pthread_rwlock_t *l, const struct timespec *at) {
+    READ_LOCK(l, rec_next()->pthread_rwlock_timedrdlock(l, at));
+}
+REC_EXPORT int pthread_rwlock_clockrdlock(pthread_rwlock_t *l, clockid_t clock,
+                                          const struct timespec *at) {
+    READ_LOCK(l, rec_next()->pthread_rwlock_clockrdlock(l, clock, at));
+}
+REC_EXPORT int pthread_rwlock_tryrdlock(pthread_rwlock_t *l) {
+    record_slot_t *s = find(l);
+    int result = rec_next()->pthread_rwlock_tryrdlock(l);
+    if (s && result == 0) note_read(s, false);
+    return result;
+}
+
+REC_EXPORT int pthread_rwlock_wrlock(pthread_rwlock_t *l) {
+    WRITE_LOCK(l, rec_next()->pthread_rwlock_wrlock(l));
+}
+REC_EXPORT int pthread_rwlock_timedwrlock(pthread_rwlock_t *l, const struct timespec *at) {
+    WRITE_LOCK(l, rec_next()->pthread_rwlock_timedwrlock(l, at));
+}
+REC_EXPORT int pthread_rwlock_clockwrlock(pthread_rwlock_t *l, clockid_t clock,
+                                          const struct timespec *at) {
+    WRITE_LOCK(l, rec_next()->pthread_rwlock_clockwrlock(l, clock, at));
+}
+REC_EXPORT int pthread_rwlock_trywrlock(pthread_rwlock_t *l) {
+    record_slot_t *s = find(l);
+    int result = rec_next()->pthread_rwlock_trywrlock(l);
+    if (s && result == 0) rec_taken(s, 0);
+    return result;
+}
+
+// A writer is the owner and the lock's depth is 1; anyone else who unlocks is a reader. Whoever
+// makes writers wait by reading is told from the crowd, as a holder is.
+REC_EXPORT int pthread_rwlock_unlock(pthread_rwlock_t *l) {
+    record_slot_t *s = find(l);
+    if (!s) return rec_next()->pthread_rwlock_unlock(l);
+    bool writer = s->depth && s->owner == rec_me.number;
+    rec_blame_t b = {0, 0};
+    if (writer) b = rec_freed(s);
+    else end_read(s);
+    int result = rec_next()->pthread_rwlock_unlock(l);
+    if (b.count) rec_charge(rec_stack(s, STACK_HOLDER, CALLER), b.count, b.waiting);
+    rec_flush();
+    return result;
+}
+
+REC_EXPORT int pthread_rwlock_init(pthread_rwlock_t *l, const pthread_rwlockattr_t *attr) {
+    int result = rec_next()->pthread_rwlock_init(l, attr);
+    record_slot_t *s = result == 0 ? find(l) : NULL;
+    if (!s) return result;
+    record_stack_t *stack = rec_stack(s, STACK_INIT, CALLER);
+    s->kind = RECORD_RWLOCK;
+    s->init_stack = stack ? (uint64_t)(stack - rec_stacks()) + 1 : 0;
+    rec_charge(stack, 1, 0);
+    return result;
+}
+
+REC_EXPORT int pthread_rwlock_destroy(pthread_rwlock_t *l) {
+    rec_forget(plain(l));
+    return rec_next()->pthread_rwlock_destroy(l);
+}
