@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What the BPF programs hand to the command: both sides include this.
+ *
+ * Totals are exact and are added up in the kernel, per processor. Stacks are a random sample of
+ * the same events, one of WEIGHT, sent as the registers and the top of the stack: the command
+ * unwinds them by debug or exception tables, so no frame pointers are needed.
+ */
+#ifndef HOTLOCK_TRACE_RECORDS_H
+#define HOTLOCK_TRACE_RECORDS_H
+
+#include <linux/types.h>
+
+#define RECORD_STACK 8192
+#define RECORD_CHUNK 1024 /* a snapshot is copied in pieces, so that it may end at the stack's end */
+#define RECORD_REGISTERS 36
+#define RECORD_KERNEL_FRAMES 8
+#define RECORD_HISTOGRAM 40 /* log2 of nanoseconds */
+
+typedef enum {
+    RECORD_WAITER = 1, /* a thread goes to sleep in a futex call */
+    RECORD_HOLDER,     /* the thread that wakes it */
+    RECORD_END,        /* it runs again: no stack */
+    RECORD_TICK        /* the timer found a thread of the program on a processor */
+} record_kind_t;
+
+typedef struct {
+    __u32 kind;   /* record_kind_t */
+    __u32 chunks; /* of the stack that could be read */
+    __u32 tid;
+    __u32 weight; /* events this one stands for; 0: only to learn what the address is */
+    __u64 id;     /* the same in the three records of one wait */
+    __u64 address;
+    __u64 wait;    /* RECORD_END: nanoseconds off the processor */
+    __u64 handoff; /* RECORD_END: of these, from being woken to running */
+    __u64 time;
+    __u64 kernel[RECORD_KERNEL_FRAMES]; /* RECORD_TICK in the kernel: its frames; 0 ends them */
+} record_head_t;
+
+typedef struct {
+    record_head_t head;
+    __u64 regs[RECORD_REGISTERS]; /* of the user program, as struct pt_regs lies */
+    __u8 stack[RECORD_STACK];     /* from its stack pointer upwards */
+} record_t;
+
+/* A tick needs less: a loop is named by its function and its callers. The same up to the stack. */
+#define RECORD_SHORT_STACK 2048
+
+typedef struct {
+    record_head_t head;
+    __u64 regs[RECORD_REGISTERS];
+    __u8 stack[RECORD_SHORT_STACK];
+} record_short_t;
+
+/* Per futex address and processor. */
+typedef struct {
+    __u64 waits;
+    __u64 wait;
+    __u64 handoff;
+    __u64 longest;
+    __u64 woken;           /* waits ended by a wake-up of the same program */
+    __u64 owner_off;       /* when the wait began, the mutex's owner was... preempted */
+    __u64 owner_blocked;   /* ...asleep */
+    __u64 owner_seen;      /* ...known at all */
+    __u64 owner_changes;   /* the waker is another than the last one */
+    __u32 last_waker;
+    __u32 spare;
+    __u64 handoff_longest;
+    __u64 histogram[RECORD_HISTOGRAM];
+    __u64 handoff_histogram[RECORD_HISTOGRAM];
+} futex_sums_t;
+
+/* Events that were not kept, by reason. */
+enum {
+    DROP_WAITERS, /* too many threads wait at once */
+    DROP_LOCKS,   /* too many addresses */
+    DROP_RECORDS, /* the ring was full */
+    DROP_STACKS,  /* too many kernel call sites */
+    DROP_REASONS
+};
+
+/* Kernel locks: per lock, call site and processor. */
+#define SITE_FRAMES 12
+
+typedef struct {
+    __u64 lock;
+    __u64 user_lock; /* in a futex call: its address; the program is TGID */
+    __u32 tgid;
+    __s32 stack;     /* in the map of stacks */
+    __u32 flags;     /* LCB_F_* of the tracepoint */
+    __u32 what;      /* site_name_t */
+} site_key_t;
+
+typedef enum { SITE_UNNAMED, SITE_MMAP_LOCK, SITE_SIGLOCK } site_name_t;
+
+typedef struct {
+    __u64 waits;
+    __u64 wait;
+    __u64 longest;
+    __u64 failed; /* ended with an error: a signal, a time-out */
+    char slab[24];
+    char comm[16];
+    __u64 histogram[RECORD_HISTOGRAM];
+} site_sums_t;
+
+#endif

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: MIT
+// bpf_kinds.c - tables of the functions locks are known by.
+#include "bpf_kinds.h"
+
+#include <string.h>
+
+typedef struct {
+    const char *part; // of a function's name
+    wait_kind_t kind;
+} known_t;
+
+static const known_t known[] = {
+    {"pthread_mutex_", {"mutex", true, false}},
+    {"pthread_rwlock_", {"rwlock", true, false}},
+    {"pthread_spin_", {"spinlock", true, false}},
+    {"pthread_cond_", {"condition variable", false, false}},
+    {"cnd_", {"condition variable", false, false}},
+    {"pthread_barrier_", {"barrier", false, false}},
+    {"pthread_join", {"join", false, false}},
+    {"pthread_clockjoin", {"join", false, false}},
+    {"pthread_timedjoin", {"join", false, false}},
+    {"thrd_join", {"join", false, false}},
+    {"sem_wait", {"semaphore", false, false}},
+    {"sem_timedwait", {"semaphore", false, false}},
+    {"sem_clockwait", {"semaphore", false, false}},
+    {"mtx_", {"mutex", true, false}},
+    {"hl_park_", {"park", true, false}},
+    {"hl_nmcs4_", {"nmcs4", true, false}},
+    {"hl_nmcs_", {"nmcs", true, false}},
+    {"hl_mcsflag_", {"mcsflag", true, false}},
+    {"hl_mcs_", {"mcs", true, false}},
+    {"hl_qspin_", {"qspin", true, false}},
+    {"hl_ticket_", {"ticket", true, false}},
+    {"hl_tas_", {"tas", true, false}},
+    {"hl_ali_", {"ali", true, false}},
+    {NULL, {NULL, false, false}},
+};
+
+// Functions of libc that take a lock of its own.
+static const char *const library[] = {
+    "malloc", "free", "calloc", "realloc", "memalign", "_IO_", "fputs", "fwrite", "fflush",
+    "printf", "puts", "putc", "getc", "fgets", "fread", "flockfile", "random", "rand", "srand",
+    "dl_iterate_phdr", "dlopen", "dlsym", "localtime", "gmtime", "mktime", "setlocale", "syslog",
+    "getpwnam", "getaddrinfo", "atexit", "exit", "getenv", "setenv", "tzset", "strftime", NULL};
+
+static bool of_libc(Dwfl *dwfl, uint64_t pc)
+{
+    Dwfl_Module *m = dwfl_addrmodule(dwfl, pc);
+    const char *path = m ? dwfl_module_info(m, NULL, NULL, NULL, NULL, NULL, NULL, NULL) : NULL;
+    const char *slash = path ? strrchr(path, '/') : NULL;
+    const char *file = slash ? slash + 1 : path;
+    return file && (strncmp(file, "libc.so", 7) == 0 || strncmp(file, "libpthread", 10) == 0 ||
+                    strncmp(file, "libc-", 5) == 0);
+}
+
+wait_kind_t kind_of_stack(Dwfl *dwfl, const unwound_t *frames, uint32_t depth, bool spins)
+{
+    bool in_libc = true;
+    for (uint32_t i = 0; dwfl && i < depth && i < 8; i++) {
+        const char *name = symbols_function(dwfl, frames[i].pc);
+        in_libc = in_libc && of_libc(dwfl, frames[i].pc);
+        for (const known_t *k = known; name && k->part; k++)
+            if (strstr(name, k->part))
+                return k->kind;
+        for (size_t j = 0; name && in_libc && library[j]; j++)
+            if (strncmp(name, library[j], strlen(library[j])) == 0)
+                return (wait_kind_t){"lock of libc", true, true};
+        if (spins && !in_libc)
+            break;
+    }
+    return (wait_kind_t){spins ? "home-made loop" : "futex", true, false};
+}
+
+uint64_t kind_base(const char *kind, uint64_t address)
+{
+    // pthread_rwlock_t: readers, writers, then the two words threads sleep on.
+    if (strcmp(kind, "rwlock") == 0)
+        return address % 8 == 4 ? address - 12 : address - 8;
+    return address;
+}
+
+uint32_t kind_caller(Dwfl *dwfl, const unwound_t *frames, uint32_t depth)
+{
+    for (uint32_t i = 0; dwfl && i < depth; i++) {
+        const char *name = symbols_function(dwfl, frames[i].pc);
+        bool inside = of_libc(dwfl, frames[i].pc);
+        for (const known_t *k = known; name && k->part; k++)
+            inside = inside || strstr(name, k->part);
+        if (name && (strncmp(name, "std::", 5) == 0 || strncmp(name, "_ZNSt", 5) == 0))
+            inside = true;
+        if (!inside)
+            return i;
+    }
+    return 0;
+}
+
+bool kernel_spins(const char *function)
+{
+    static const char *const names[] = {
+        "native_queued_spin_lock_slowpath", "__pv_queued_spin_lock_slowpath",
+        "queued_spin_lock_slowpath", "queued_read_lock_slowpath", "queued_write_lock_slowpath",
+        "mutex_spin_on_owner", "rwsem_spin_on_owner", "osq_lock", "rwsem_optimistic_spin",
+        "resilient_queued_spin_lock_slowpath", "virt_spin_lock", NULL};
+    for (size_t i = 0; function && names[i]; i++)
+        if (strcmp(function, names[i]) == 0)
+            return true;
+    return false;
+}
