@@ -10,7 +10,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#if __has_include("../trace/symbols.h")
 #include "../trace/symbols.h"
+#else
+#define symbols_resolve(profile, directory) ((void)0)
+#endif
 #include "child.h"
 #include "commands.h"
 #include "nearest.h"
