@@ -12,15 +12,16 @@
 #include <hotlock/hotlock.h>
 
 // One line per lock: name, in capitals, bytes, and the node argument of the one that has it.
-#define TEST_LOCKS(X)       \
-    X(tas, TAS, 1)          \
-    X(ticket, TICKET, 4)    \
-    X(mcs, MCS, 8, n)       \
-    X(nmcs, NMCS, 16)       \
-    X(nmcs4, NMCS4, 4)      \
-    X(mcsflag, MCSFLAG, 16) \
-    X(qspin, QSPIN, 4)      \
-    X(park, PARK, 4)        \
+enum { TEST_ADDRESS = sizeof(void *) };
+#define TEST_LOCKS(X)                      \
+    X(tas, TAS, 1)                         \
+    X(ticket, TICKET, 4)                   \
+    X(mcs, MCS, TEST_ADDRESS, n)           \
+    X(nmcs, NMCS, 2 * TEST_ADDRESS)        \
+    X(nmcs4, NMCS4, 4)                     \
+    X(mcsflag, MCSFLAG, 2 * TEST_ADDRESS)  \
+    X(qspin, QSPIN, 4)                     \
+    X(park, PARK, 4)                       \
     X(ali, ALI, 8)
 
 typedef union {

@@ -19,18 +19,19 @@
 #define HOTLOCK_VERSION_MINOR 1
 
 // ------------------------------------------------------------------------- atomic accesses
-#define HL_ATOMIC(type) struct { type v; }
+// Aligned to its size, which the ABI of i386 does not see to for eight bytes.
+#define HL_ATOMIC(type) struct { type v __attribute__((aligned(sizeof(type)))); }
 
 #define hl_load(p)          __atomic_load_n(&(p)->v, __ATOMIC_RELAXED)
 #define hl_load_acq(p)      __atomic_load_n(&(p)->v, __ATOMIC_ACQUIRE)
 #define hl_store(p, x)      __atomic_store_n(&(p)->v, (x), __ATOMIC_RELAXED)
 #define hl_store_rel(p, x)  __atomic_store_n(&(p)->v, (x), __ATOMIC_RELEASE)
 
-#define hl_xchg_acq(p, x)    __atomic_exchange_n(&(p)->v, (x), __ATOMIC_ACQUIRE)
-#define hl_xchg_rel(p, x)    __atomic_exchange_n(&(p)->v, (x), __ATOMIC_RELEASE)
-#define hl_xchg_acqrel(p, x) __atomic_exchange_n(&(p)->v, (x), __ATOMIC_ACQ_REL)
+#define hl_xchg_acq(p, x)    hl_xchg_order_(p, x, __ATOMIC_ACQUIRE)
+#define hl_xchg_rel(p, x)    hl_xchg_order_(p, x, __ATOMIC_RELEASE)
+#define hl_xchg_acqrel(p, x) hl_xchg_order_(p, x, __ATOMIC_ACQ_REL)
 
-#define hl_fetch_add(p, x)     __atomic_fetch_add(&(p)->v, (x), __ATOMIC_RELAXED)
+#define hl_fetch_add(p, x)     hl_add_order_(p, x, __ATOMIC_RELAXED)
 #define hl_fetch_or(p, x)      __atomic_fetch_or(&(p)->v, (x), __ATOMIC_RELAXED)
 #define hl_fetch_and(p, x)     __atomic_fetch_and(&(p)->v, (x), __ATOMIC_RELAXED)
 #define hl_fetch_and_rel(p, x) __atomic_fetch_and(&(p)->v, (x), __ATOMIC_RELEASE)
@@ -40,11 +41,28 @@
 #define hl_cas_acq(p, old, new_)    hl_cas_order_(p, old, new_, __ATOMIC_ACQUIRE)
 #define hl_cas_rel(p, old, new_)    hl_cas_order_(p, old, new_, __ATOMIC_RELEASE)
 #define hl_cas_acqrel(p, old, new_) hl_cas_order_(p, old, new_, __ATOMIC_ACQ_REL)
+
+// RISC-V exchanges four and eight bytes. GCC before 14 makes a call into libatomic of anything
+// smaller; here the word around it is exchanged in place.
+#ifndef HL_WORDS_ONLY
+#if defined(__riscv) && !defined(__clang__) && __GNUC__ < 14
+#define HL_WORDS_ONLY 1
+#else
+#define HL_WORDS_ONLY 0
+#endif
+#endif
+
+#if HL_WORDS_ONLY
+#include "small.h"
+#else
+#define hl_xchg_order_(p, x, order) __atomic_exchange_n(&(p)->v, (x), order)
+#define hl_add_order_(p, x, order)  __atomic_fetch_add(&(p)->v, (x), order)
 #define hl_cas_order_(p, old, new_, order)                                                      \
     (__extension__({                                                                            \
         __typeof__((p)->v) hl_old_ = (old);                                                     \
         __atomic_compare_exchange_n(&(p)->v, &hl_old_, (new_), false, order, __ATOMIC_RELAXED); \
     }))
+#endif
 
 #define hl_likely(x)   __builtin_expect(!!(x), 1)
 #define hl_unlikely(x) __builtin_expect(!!(x), 0)

@@ -139,6 +139,27 @@ extern "C"
 void hl_vm_pause(void) __attribute__((weak));
 #endif
 
+// Tells the processor that its thread only waits: it then leaves more to the other threads of its
+// core, or uses less power. s390x and MIPS have nothing of the kind for programs (MIPS waits for
+// its own link bit), and waiting for an event (WFE, wrs) is no use to a waiter with a clock.
+HL_INLINE void hl_relax(void) {
+#if defined(__x86_64__) || defined(__i386__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("isb" ::: "memory");  // "yield" does nothing on most
+#elif defined(__arm__) && __ARM_ARCH >= 7
+    __asm__ volatile("yield" ::: "memory");
+#elif defined(__riscv)
+    __asm__ volatile(".insn i 0x0F, 0, x0, x0, 0x010" ::: "memory");  // pause: a fence to others
+#elif defined(__powerpc64__)
+    __asm__ volatile("or 1,1,1\n\tor 2,2,2" ::: "memory");  // priority low, then back to medium
+#elif defined(__sparc__) && defined(__arch64__)
+    __asm__ volatile("rd %%ccr, %%g0\n\trd %%ccr, %%g0\n\trd %%ccr, %%g0" ::: "memory");  // slow
+#else
+    __asm__ volatile("" ::: "memory");
+#endif
+}
+
 HL_INLINE void hl_pause(void) {
 #if HL_TSAN
     if (hl_vm_pause) {
@@ -146,17 +167,7 @@ HL_INLINE void hl_pause(void) {
         return;
     }
 #endif
-#if defined(__x86_64__) || defined(__i386__)
-    __builtin_ia32_pause();
-#elif defined(__aarch64__)
-    __asm__ volatile("isb" ::: "memory");
-#elif defined(__riscv)
-    __asm__ volatile(".insn i 0x0F, 0, x0, x0, 0x010" ::: "memory");
-#elif defined(__powerpc64__)
-    __asm__ volatile("or 27,27,27" ::: "memory");
-#else
-    __asm__ volatile("" ::: "memory");
-#endif
+    hl_relax();
 }
 
 static inline void hl_yield(void) {
