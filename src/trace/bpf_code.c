@@ -16,6 +16,9 @@ struct code {
     pid_t pid;
     csh engine;
     cs_insn *insn;
+    uint64_t given_start;
+    const uint8_t *given;
+    size_t given_bytes;
     op_t ops[OPS_MOST];
 };
 
@@ -45,9 +48,23 @@ static const uint8_t *bytes_in_file(Dwfl_Module *m, uint64_t pc, size_t *have)
     return NULL;
 }
 
+void code_give(code_t *c, uint64_t start, const uint8_t *bytes, size_t count)
+{
+    if (!c)
+        return;
+    c->given_start = start;
+    c->given = bytes;
+    c->given_bytes = count;
+}
+
 static size_t read_code(const code_t *c, Dwfl_Module *m, uint64_t pc, uint8_t *to, size_t want)
 {
     size_t have = 0;
+    if (c->given) {
+        have = c->given_bytes < want ? c->given_bytes : want;
+        memcpy(to, c->given, have);
+        return have;
+    }
     const uint8_t *bytes = bytes_in_file(m, pc, &have);
     if (bytes) {
         if (have > want)
@@ -223,7 +240,8 @@ static uint64_t start_of(const code_t *c, Dwfl_Module *m, uint64_t pc)
 {
     GElf_Off offset;
     GElf_Sym sym;
-    (void)c;
+    if (c->given)
+        return c->given_start;
     const char *name = m ? dwfl_module_addrinfo(m, pc, &offset, &sym, NULL, NULL, NULL) : NULL;
     if (name && sym.st_size && offset < sym.st_size && offset <= 8 * CODE_WINDOW)
         return pc - offset;

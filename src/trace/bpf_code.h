@@ -46,6 +46,9 @@ typedef struct code code_t;
 code_t *code_new(Dwfl *dwfl, pid_t pid); // NULL: this processor's code is not known
 void code_free(code_t *c);
 
+// Code that is in no file one can read: the kernel's. NULL: from the files again.
+void code_give(code_t *c, uint64_t start, const uint8_t *bytes, size_t count);
+
 // Instructions around PC in order; *at is the one that contains it. 0 if it cannot be decoded.
 uint32_t code_around(code_t *c, uint64_t pc, const op_t **ops, uint32_t *at);
 

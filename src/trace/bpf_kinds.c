@@ -94,15 +94,65 @@ uint32_t kind_caller(Dwfl *dwfl, const unwound_t *frames, uint32_t depth)
     return 0;
 }
 
+static const char *const spin_functions[] = {
+    "native_queued_spin_lock_slowpath", "__pv_queued_spin_lock_slowpath",
+    "queued_spin_lock_slowpath", "queued_read_lock_slowpath", "queued_write_lock_slowpath",
+    "mutex_spin_on_owner", "rwsem_spin_on_owner", "osq_lock", "rwsem_optimistic_spin",
+    "resilient_queued_spin_lock_slowpath", NULL};
+
+const char *kernel_spin_function(size_t i)
+{
+    return i < sizeof spin_functions / sizeof *spin_functions ? spin_functions[i] : NULL;
+}
+
 bool kernel_spins(const char *function)
 {
-    static const char *const names[] = {
-        "native_queued_spin_lock_slowpath", "__pv_queued_spin_lock_slowpath",
-        "queued_spin_lock_slowpath", "queued_read_lock_slowpath", "queued_write_lock_slowpath",
-        "mutex_spin_on_owner", "rwsem_spin_on_owner", "osq_lock", "rwsem_optimistic_spin",
-        "resilient_queued_spin_lock_slowpath", "virt_spin_lock", NULL};
-    for (size_t i = 0; function && names[i]; i++)
-        if (strcmp(function, names[i]) == 0)
+    for (size_t i = 0; function && spin_functions[i]; i++)
+        if (strcmp(function, spin_functions[i]) == 0)
             return true;
     return false;
+}
+
+static bool begins(const char *text, const char *with)
+{
+    return strncmp(text, with, strlen(with)) == 0;
+}
+
+const char *kernel_class(const char *function)
+{
+    static const struct {
+        const char *start, *name;
+    } classes[] = {
+        {"futex_", "futex bucket"},      {"raw_spin_rq_lock", "runqueue"},
+        {"task_rq_lock", "runqueue"},    {"__task_rq_lock", "runqueue"},
+        {"double_rq_lock", "runqueue"},  {"sched_balance", "runqueue"},
+        {"try_to_wake_up", "task's pi_lock"},
+        {"folio_lruvec_lock", "LRU list"}, {"lru_", "LRU list"},
+        {"__wake_up", "wait queue"},     {"prepare_to_wait", "wait queue"},
+        {"finish_wait", "wait queue"},   {"add_wait_queue", "wait queue"},
+        {"rmqueue", "free pages of a zone"}, {"free_pcppages_bulk", "free pages of a zone"},
+        {"free_one_page", "free pages of a zone"}, {NULL, NULL}};
+    for (size_t i = 0; function && classes[i].start; i++)
+        if (begins(function, classes[i].start))
+            return classes[i].name;
+    return NULL;
+}
+
+bool kernel_lock_function(const char *function)
+{
+    static const char *const starts[] = {
+        "bpf_", "__bpf", "trace_", "__traceiter", "_raw_spin_", "_raw_read_", "_raw_write_",
+        "_raw_", "native_queued_", "__pv_queued_", "queued_", "__mutex_", "mutex_", "__rwsem",
+        "rwsem_", "down_", "__down_", "percpu_down", "__percpu", "osq_", "rt_mutex_",
+        "__rt_mutex", "rt_spin_", "ww_mutex_", "do_raw_spin", "rwbase_", "__percpu_down",
+        "lock_", "__raw_spin", NULL};
+    static const char *const not[] = {"lock_mm_and_find_vma", "lock_vma_under_rcu", "lock_page",
+                                      "lock_two_", "lock_rename", "lock_mount", NULL};
+    for (size_t i = 0; not[i]; i++)
+        if (begins(function, not[i]))
+            return false;
+    for (size_t i = 0; starts[i]; i++)
+        if (begins(function, starts[i]))
+            return true;
+    return kernel_spins(function);
 }

@@ -28,5 +28,12 @@ uint32_t kind_caller(Dwfl *dwfl, const unwound_t *frames, uint32_t depth);
 
 // Is the kernel spinning or queueing for a lock of its own in this function?
 bool kernel_spins(const char *function);
+const char *kernel_spin_function(size_t i); // all of them; NULL ends
+
+// What a lock without a name is, by the function that takes it ("futex bucket"); NULL: unknown.
+const char *kernel_class(const char *function);
+
+// A function of the locks or of tracing itself, and not the one that wanted the lock.
+bool kernel_lock_function(const char *function);
 
 #endif

@@ -283,6 +283,21 @@ bool spin_at(spin_finder_t *s, const record_t *r, const unwound_t *frames, uint3
     return own.loop != 0;
 }
 
+uint64_t spin_in_kernel(spin_finder_t *s, const kernel_spin_t *k)
+{
+    static record_t r; // no stack to look at, only registers
+    const op_t *ops;
+    spin_t found = {0};
+    uint32_t at, count;
+    memcpy(r.regs, k->regs, sizeof r.regs);
+    code_give(s->code, k->code_start, k->code, k->code_bytes);
+    count = s->code ? code_around(s->code, k->regs[REGISTER_PC], &ops, &at) : 0;
+    view_t v = {s, &r, NULL, k->regs[REGISTER_PC]};
+    if (!count || !search(&v, ops, count, at, false, &found) || (int64_t)found.address >= 0)
+        return 0;
+    return found.address;
+}
+
 spin_finder_t *spin_new(Dwfl *dwfl, pid_t pid)
 {
     spin_finder_t *s = cli_alloc(sizeof *s);

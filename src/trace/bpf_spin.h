@@ -28,4 +28,7 @@ void spin_free(spin_finder_t *s);
 bool spin_at(spin_finder_t *s, const record_t *r, const unwound_t *frames, uint32_t depth,
              spin_t *found);
 
+// The address the kernel waits for in a function that is known to wait; 0: could not be told.
+uint64_t spin_in_kernel(spin_finder_t *s, const kernel_spin_t *k);
+
 #endif

@@ -39,5 +39,9 @@ bool symbols_field(Dwarf_Die *type, uint64_t offset, char *text, size_t size);
 
 // Kernel function names; offset from its start if OFFSET is not NULL. NULL: none can be read.
 const char *symbols_kernel(uint64_t pc, uint64_t *offset);
+bool symbols_kernel_range(const char *function, uint64_t *start, uint64_t *end);
+
+// A variable of the kernel, if it tells where its variables are. No copy.
+const char *symbols_kernel_variable(uint64_t address);
 
 #endif

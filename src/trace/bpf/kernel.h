@@ -10,6 +10,7 @@
 #define HOTLOCK_TRACE_KERNEL_H
 
 #include <stdbool.h>
+#include <stddef.h>
 
 #include <linux/types.h>
 
@@ -23,12 +24,13 @@
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 
+/* Only their places in others are asked for. */
 struct rw_semaphore {
-    __u64 owner;
+    int none;
 };
 
-struct mutex {
-    __u64 owner; /* an atomic_long_t: the task, and flags in the low bits */
+struct spinlock {
+    int none;
 };
 
 struct mm_struct {
@@ -36,7 +38,7 @@ struct mm_struct {
 };
 
 struct sighand_struct {
-    __u32 siglock;
+    struct spinlock siglock;
 };
 
 struct task_struct {

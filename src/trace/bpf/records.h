@@ -80,27 +80,51 @@ enum {
 };
 
 /* Kernel locks: per lock, call site and processor. */
-#define SITE_FRAMES 12
+#define SITE_FRAMES 20
+
+typedef enum { SITE_UNNAMED, SITE_MMAP_LOCK, SITE_SIGLOCK } site_name_t;
 
 typedef struct {
     __u64 lock;
-    __u64 user_lock; /* in a futex call: its address; the program is TGID */
-    __u32 tgid;
-    __s32 stack;     /* in the map of stacks */
-    __u32 flags;     /* LCB_F_* of the tracepoint */
+    __u64 user_lock; /* in a futex call of program TGID: its address */
+    __u32 tgid;      /* 0: not in one */
+    __s32 stack;     /* in the map of stacks; negative: could not be kept */
+    __u32 flags;     /* SITE_SPIN..., without what differs from wait to wait */
     __u32 what;      /* site_name_t */
 } site_key_t;
 
-typedef enum { SITE_UNNAMED, SITE_MMAP_LOCK, SITE_SIGLOCK } site_name_t;
+/* The flags of the tracepoint, and those that are the lock's kind. */
+enum { SITE_SPIN = 1, SITE_READ = 2, SITE_WRITE = 4, SITE_RT = 8, SITE_PERCPU = 16,
+       SITE_MUTEX = 32 };
+
+#define SLAB_NAME 32
+
+typedef struct {
+    __u64 address;
+    char name[SLAB_NAME];
+} slab_query_t;
 
 typedef struct {
     __u64 waits;
     __u64 wait;
     __u64 longest;
-    __u64 failed; /* ended with an error: a signal, a time-out */
-    char slab[24];
-    char comm[16];
+    char slab[SLAB_NAME]; /* the objects the lock is part of */
+    char comm[16]; /* of one that waited */
     __u64 histogram[RECORD_HISTOGRAM];
 } site_sums_t;
+
+/* The timer found the kernel spinning: where, and the code it is in, to tell the lock. */
+#define SPIN_CODE 512
+
+typedef struct {
+    __u64 lock; /* 0: not told by the tracepoint */
+    __u64 user_lock;
+    __u32 tgid;
+    __u32 code_bytes;
+    __u64 code_start;
+    __u64 regs[RECORD_REGISTERS];
+    __u64 frames[SITE_FRAMES];
+    __u8 code[SPIN_CODE];
+} kernel_spin_t;
 
 #endif
