@@ -230,7 +230,8 @@ static json_t *read_sweep(const char *file)
     json_t *sweep = json_load_file(file, 0, &error);
     if (!sweep)
         cli_bad("cannot read '%s': %s", file, error.text);
-    if (!json_is_array(json_object_get(sweep, "results")))
+    if (!json_is_array(json_object_get(sweep, "sections")) &&
+        !json_is_array(json_object_get(sweep, "cells")))
         cli_bad("'%s' has no results; give what hotlock try --json or bench --json wrote", file);
     return sweep;
 }

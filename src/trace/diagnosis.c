@@ -152,7 +152,7 @@ static char *arithmetic(const profile_t *p, const profile_lock_t *l, const figur
                 (double)l->hold_ns / 1e3 / (double)l->acquisitions, (double)l->hold_ns / 1e9,
                 p->wall_s);
     if (l->has & HAS_HANDOFF && l->handoffs)
-        fprintf(out, "passed on %llu x %.3g us = %.3g s; ", (unsigned long long)l->handoffs,
+        fprintf(out, "freed with somebody waiting %llu x %.3g us = %.3g s; ", (unsigned long long)l->handoffs,
                 (double)l->handoff_ns / 1e3 / (double)l->handoffs, (double)l->handoff_ns / 1e9);
     if (l->has & HAS_WAIT)
         fprintf(out, "waited %.3g s = %.3g threads on average", (double)l->wait_ns / 1e9,
