@@ -159,6 +159,7 @@ static void cancelled(void *arg) {
 
 static int wait_ours(wait_t *w, clockid_t clock, const struct timespec *at) {
     cond_t *o = ours(w->cond);
+    if (w->counted && !hlp_may_unlock(w->mutex)) return EPERM;
     append(o, &w->me);
     count_in_mutex(w, 1);
     int error = hlp_mutex_unlock(w->mutex);
@@ -188,6 +189,7 @@ static void relock_ours(void *w) { relock(w); }
 static int wait_slice(wait_t *w, clockid_t clock, const struct timespec *at) {
     pthread_mutex_t inner = PTHREAD_MUTEX_INITIALIZER;
     struct timespec now, end;
+    if (!hlp_may_unlock(w->mutex)) return EPERM;
     clock_gettime(clock, &now);
     long ns = now.tv_nsec + SLICE_NS;
     end = (struct timespec){now.tv_sec + ns / 1000000000, ns % 1000000000};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // config.c - which lock: reads HOTLOCK at the first call to any wrapper, before main included.
 //
-//   HOTLOCK=[lock=NAME][,wait=spin|yield|park][,check=1]
+//   HOTLOCK=[lock=NAME][,rwlock=rw|libc][,wait=spin|yield|park][,check=1]
 //
 // Nothing here needs the heap, stdio or a constructor, so the first call may come from an allocator
 // starting up. Two threads that choose at the same time choose the same.
@@ -10,6 +10,7 @@
 
 #include "hotlock/park.h"
 #include "hotlock/queue.h"
+#include "hotlock/rw.h"
 #include "preload.h"
 
 extern char **environ;
@@ -17,13 +18,13 @@ extern char **environ;
 // environ.
 extern void *__libc_stack_end __attribute__((weak));
 
-bool hlp_libc_locks;
+bool hlp_libc_locks, hlp_libc_rwlocks;
 static hl_park_t refreshing;
 
 typedef struct {
     const hlp_ops_t *ops;  // NULL: libc's locks
     hl_wait_policy_t wait;
-    bool check;
+    bool check, libc_rwlocks;
     const char *problem;   // what is wrong with `word`, or NULL
     const char *word, *end;
 } choice_t;
@@ -72,12 +73,20 @@ static void choose_check(choice_t *c, const char *value, const char *end) {
     else if (!is_word(value, end, "0")) c->problem = "is neither 0 nor 1";
 }
 
+static void choose_rwlock(choice_t *c, const char *value, const char *end) {
+    if (is_word(value, end, "libc")) c->libc_rwlocks = true;
+    else if (!is_word(value, end, "rw")) c->problem = "is no reader-writer lock (rw, libc)";
+}
+
 // One setting, `key=value`, from word to end.
 static void choose_one(choice_t *c) {
     static const struct {
         const char *key;
         void (*choose)(choice_t *, const char *value, const char *end);
-    } keys[] = {{"lock=", choose_lock}, {"wait=", choose_wait}, {"check=", choose_check}};
+    } keys[] = {{"lock=", choose_lock},
+                {"rwlock=", choose_rwlock},
+                {"wait=", choose_wait},
+                {"check=", choose_check}};
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
         size_t length = strlen(keys[i].key);
         if ((size_t)(c->end - c->word) < length) continue;
@@ -85,7 +94,7 @@ static void choose_one(choice_t *c) {
         keys[i].choose(c, c->word + length, c->end);
         return;
     }
-    c->problem = "is no setting (lock=NAME, wait=POLICY, check=1)";
+    c->problem = "is no setting (lock=NAME, rwlock=rw, wait=POLICY, check=1)";
 }
 
 static choice_t read_choice(void) {
@@ -151,6 +160,7 @@ static void publish(const hlp_ops_t *ops) {
 
 static void in_child(void) {
     hl_pool_after_fork();
+    hl_rw_rows_after_fork();
     refreshing = (hl_park_t)HL_PARK_INIT;
     hlp_fast.generation++;
 }
@@ -171,6 +181,7 @@ __attribute__((noinline, cold)) static void choose_now(void) {
         libc = libc_ops();
         ops = &libc;
     }
+    hlp_libc_rwlocks = hlp_libc_locks || c.libc_rwlocks;
     if (first) hl_wait_set(c.wait);
     publish(ops);
     hl_store_rel(&chosen, true);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// mutex.c - pthread_mutex_*: plain mutexes are ours, every other kind is libc's.
+// mutex.c - pthread_mutex_*: normal, adaptive, recursive and error-checking mutexes are ours, every
+// other kind is libc's.
 //
 // What a caller can see is libc's: the same results in the same order of checks (a time is
 // looked at only if the call has to wait), a destroyed mutex answers EINVAL, one that is locked
@@ -10,21 +11,21 @@
 #include "hotlock/wait.h"
 #include "preload.h"
 
-// The longest wait on CLOCK_REALTIME before that clock is read again: somebody may have set it.
-#define REALTIME_SLICE_NS 1000000000u
-
 hlp_owner_t hlp_fast;
 
 // ------------------------------------------------------------------------- whose mutex is it
-static bool is_plain(int32_t kind) {
-    kind &= ~HLP_KIND_ELISION;
-    return kind == PTHREAD_MUTEX_NORMAL || kind == PTHREAD_MUTEX_ADAPTIVE_NP;
+static bool is_known(int32_t kind) { return !(kind & ~(HLP_KIND_ELISION | HLP_KIND_TYPE)); }
+
+// A mutex of ours that knows its holder.
+static bool has_holder(const hlp_mutex_t *m) {
+    int32_t type = hlp_owner(m).kind & HLP_KIND_TYPE;
+    return type == PTHREAD_MUTEX_RECURSIVE || type == PTHREAD_MUTEX_ERRORCHECK;
 }
 
 bool hlp_is_ours(pthread_mutex_t *m) {
     hlp_choose();
     hlp_owner_t owner = hlp_owner(hlp_mutex(m));
-    if (hlp_libc_locks || !is_plain(owner.kind)) return false;
+    if (hlp_libc_locks || !is_known(owner.kind)) return false;
     if (owner.generation != hlp_fast.generation) hlp_mutex_refresh(hlp_mutex(m));
     return true;
 }
@@ -67,17 +68,62 @@ int hlp_mutex_destroy(pthread_mutex_t *m) {
     return 0;
 }
 
+// ------------------------------------------------------------------------- with a holder
+static bool is_mine(const hlp_mutex_t *m) {
+    return has_holder(m) && hl_load(&m->holder) == hlp_self();
+}
+
+bool hlp_may_unlock(pthread_mutex_t *m) {
+    return !has_holder(hlp_mutex(m)) || is_mine(hlp_mutex(m));
+}
+
+// The holder comes again: once more, or the error of its kind.
+static int again(hlp_mutex_t *m, int error) {
+    if ((hlp_owner(m).kind & HLP_KIND_TYPE) == PTHREAD_MUTEX_ERRORCHECK) return error;
+    if (m->count == UINT32_MAX) return EAGAIN;
+    m->count++;
+    return 0;
+}
+
+// What lock() returns when the lock below has answered.
+static int held(hlp_mutex_t *m, int error) {
+    if (error || !has_holder(m)) return error;
+    hl_store(&m->holder, hlp_self());
+    m->count = 1;
+    return 0;
+}
+
 // ------------------------------------------------------------------------- lock and unlock
+static int lock_ours(pthread_mutex_t *m) {
+    if (is_mine(hlp_mutex(m))) return again(hlp_mutex(m), EDEADLK);
+    return held(hlp_mutex(m), hlp_op(lock)(m));
+}
+
+static int trylock_ours(pthread_mutex_t *m) {
+    if (is_mine(hlp_mutex(m))) return again(hlp_mutex(m), EBUSY);
+    return held(hlp_mutex(m), hlp_op(trylock)(m));
+}
+
+static int unlock_ours(pthread_mutex_t *m) {
+    hlp_mutex_t *o = hlp_mutex(m);
+    if (has_holder(o)) {
+        if (hl_load(&o->holder) != hlp_self()) return EPERM;
+        if (--o->count) return 0;
+        hl_store(&o->holder, (uintptr_t)0);
+    }
+    return hlp_op(unlock)(m);
+}
+
 static __attribute__((noinline)) int lock_rare(pthread_mutex_t *m) {
-    return hlp_is_ours(m) ? hlp_op(lock)(m) : hlp_libc()->pthread_mutex_lock(m);
+    return hlp_is_ours(m) ? lock_ours(m) : hlp_libc()->pthread_mutex_lock(m);
 }
 
 static __attribute__((noinline)) int trylock_rare(pthread_mutex_t *m) {
-    return hlp_is_ours(m) ? hlp_op(trylock)(m) : hlp_libc()->pthread_mutex_trylock(m);
+    return hlp_is_ours(m) ? trylock_ours(m) : hlp_libc()->pthread_mutex_trylock(m);
 }
 
 static __attribute__((noinline)) int unlock_rare(pthread_mutex_t *m) {
-    return hlp_is_ours(m) ? hlp_op(unlock)(m) : hlp_libc()->pthread_mutex_unlock(m);
+    return hlp_is_ours(m) ? unlock_ours(m) : hlp_libc()->pthread_mutex_unlock(m);
 }
 
 HL_INLINE int mutex_lock(pthread_mutex_t *m) {
@@ -97,8 +143,9 @@ int hlp_mutex_trylock(pthread_mutex_t *m) { return mutex_trylock(m); }
 int hlp_mutex_unlock(pthread_mutex_t *m) { return mutex_unlock(m); }
 
 // ------------------------------------------------------------------------- timed forms
-// The time left until `at`, at most `most`; 0: it has come.
-static uint64_t time_left(clockid_t clock, const struct timespec *at, uint64_t most) {
+// The time left until `at`, at most as long as the clock need not be read again.
+uint64_t hlp_time_left(clockid_t clock, const struct timespec *at) {
+    uint64_t most = clock == CLOCK_REALTIME ? HLP_REALTIME_SLICE_NS : INT64_MAX / 2;
     struct timespec now;
     clock_gettime(clock, &now);
     if (at->tv_sec < now.tv_sec) return 0;
@@ -109,14 +156,12 @@ static uint64_t time_left(clockid_t clock, const struct timespec *at, uint64_t m
 }
 
 static int lock_by(pthread_mutex_t *m, clockid_t clock, const struct timespec *at) {
-    if (hlp_op(trylock)(m) == 0) return 0;
+    if (is_mine(hlp_mutex(m))) return again(hlp_mutex(m), EDEADLK);
+    if (hlp_op(trylock)(m) == 0) return held(hlp_mutex(m), 0);
     if (!hlp_valid_time(at)) return EINVAL;
-    uint64_t most = clock == CLOCK_REALTIME ? REALTIME_SLICE_NS : INT64_MAX / 2;
-    for (;;) {
-        uint64_t left = time_left(clock, at, most);
-        if (!left) return ETIMEDOUT;
-        if (hlp_op(lock_until)(hlp_mutex(m), hl_now_ns() + left)) return 0;
-    }
+    for (uint64_t left; (left = hlp_time_left(clock, at));)
+        if (hlp_op(lock_until)(hlp_mutex(m), hl_now_ns() + left)) return held(hlp_mutex(m), 0);
+    return ETIMEDOUT;
 }
 
 int hlp_mutex_timedlock(pthread_mutex_t *m, const struct timespec *at) {

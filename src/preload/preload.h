@@ -5,12 +5,14 @@
 // of the same kind. Two fields say whose an object is, and libc's static initialisers set them:
 //
 //   pthread_mutex_t      bytes 0-15 the lock, 16-19 libc's kind, 20-23 fork generation,
-//                        24-27 threads in a condition wait with it
+//                        24-27 threads in a condition wait with it; recursive and error-checking:
+//                        28-31 how often locked, 32-39 by whom
 //   pthread_spinlock_t   the lock, all 4 bytes
 //   pthread_cond_t       see cond.c
+//   pthread_rwlock_t     see rwlock.c
 //
-// A mutex is ours when its kind is plain (normal, default or adaptive); any other goes to libc
-// untouched. Nothing is allocated, nothing is kept outside the objects, and nothing depends on a
+// A mutex is ours when its kind is normal, default, adaptive, recursive or error-checking and
+// nothing more; any other (robust, inheriting, protected, process-shared) goes to libc untouched. Nothing is allocated, nothing is kept outside the objects, and nothing depends on a
 // constructor: everything starts in a state in which the first call sorts itself out.
 //
 // fork: the child has only the thread that forked, so waiters queued in a lock are ghosts there.
@@ -40,6 +42,8 @@ typedef struct {
     uint64_t lock[2];
     HL_ATOMIC(uint64_t) owner;         // hlp_owner_t, read in one piece by the fast path
     HL_ATOMIC(uint32_t) in_condition;  // written by the lock's holder only
+    uint32_t count;                    // recursive and error-checking: the holder's alone
+    HL_ATOMIC(uintptr_t) holder;       // and who that is: hlp_self(), 0 for nobody
 } hlp_mutex_t;
 
 _Static_assert(offsetof(pthread_mutex_t, __data.__kind) == offsetof(hlp_mutex_t, owner),
@@ -74,6 +78,7 @@ extern const hlp_ops_t *const hlp_kinds[];  // every lock, the default first; en
 
 extern hlp_owner_t hlp_fast;  // what `owner` of a usual plain mutex looks like now
 extern bool hlp_libc_locks;   // nothing is ours: asked for, or HOTLOCK could not be understood
+extern bool hlp_libc_rwlocks; // reader-writer locks are not ours
 
 void hlp_choose(void);         // read HOTLOCK once, fill hlp_ops; any later call: nothing
 void hlp_refresh_begin(void);  // one thread at a time cleans an object after a fork
@@ -103,6 +108,17 @@ void hlp_check(void);          // say whether every name of ours is reached
     X(int, pthread_spin_lock, (pthread_spinlock_t *))                                            \
     X(int, pthread_spin_trylock, (pthread_spinlock_t *))                                         \
     X(int, pthread_spin_unlock, (pthread_spinlock_t *))                                          \
+    X(int, pthread_rwlock_init, (pthread_rwlock_t *, const pthread_rwlockattr_t *))              \
+    X(int, pthread_rwlock_destroy, (pthread_rwlock_t *))                                         \
+    X(int, pthread_rwlock_rdlock, (pthread_rwlock_t *))                                          \
+    X(int, pthread_rwlock_tryrdlock, (pthread_rwlock_t *))                                       \
+    X(int, pthread_rwlock_timedrdlock, (pthread_rwlock_t *, const struct timespec *))            \
+    X(int, pthread_rwlock_clockrdlock, (pthread_rwlock_t *, clockid_t, const struct timespec *)) \
+    X(int, pthread_rwlock_wrlock, (pthread_rwlock_t *))                                          \
+    X(int, pthread_rwlock_trywrlock, (pthread_rwlock_t *))                                       \
+    X(int, pthread_rwlock_timedwrlock, (pthread_rwlock_t *, const struct timespec *))            \
+    X(int, pthread_rwlock_clockwrlock, (pthread_rwlock_t *, clockid_t, const struct timespec *)) \
+    X(int, pthread_rwlock_unlock, (pthread_rwlock_t *))                                          \
     X(void *, dlopen, (const char *, int))
 
 typedef struct {
@@ -138,6 +154,7 @@ static inline bool hlp_is_fast(pthread_mutex_t *m) {
 }
 
 void hlp_mutex_refresh(hlp_mutex_t *m);
+bool hlp_may_unlock(pthread_mutex_t *m);  // of a mutex of ours: not held by somebody else
 bool hlp_is_ours(pthread_mutex_t *m);  // the whole question; a mutex of ours is fresh after it
 
 // The mutex functions for the other files: never through the PLT, where another library may sit.
@@ -151,6 +168,24 @@ int hlp_cond_wait(pthread_cond_t *c, pthread_mutex_t *m);
 int hlp_cond_timedwait(pthread_cond_t *c, pthread_mutex_t *m, const struct timespec *at);
 int hlp_cond_signal(pthread_cond_t *c);
 int hlp_cond_broadcast(pthread_cond_t *c);
+
+// Who we are, for as long as the thread lives, and in a forked child as well.
+static inline uintptr_t hlp_self(void) {
+#if defined(__has_builtin)
+#if __has_builtin(__builtin_thread_pointer)
+#define HLP_THREAD_POINTER
+#endif
+#endif
+#ifdef HLP_THREAD_POINTER
+    return (uintptr_t)__builtin_thread_pointer();
+#else
+    return (uintptr_t)pthread_self();
+#endif
+}
+
+// The longest wait on CLOCK_REALTIME before that clock is read again: somebody may have set it.
+#define HLP_REALTIME_SLICE_NS 1000000000u
+uint64_t hlp_time_left(clockid_t clock, const struct timespec *at);  // 0: it has come
 
 static inline bool hlp_valid_time(const struct timespec *t) {
     return t->tv_nsec >= 0 && t->tv_nsec < 1000000000;
@@ -169,7 +204,14 @@ static inline bool hlp_valid_clock(clockid_t clock) {
     X(pthread_cond_init) X(pthread_cond_destroy) X(pthread_cond_wait)                            \
     X(pthread_cond_timedwait) X(pthread_cond_clockwait) X(pthread_cond_signal)                   \
     X(pthread_cond_broadcast) X(pthread_spin_init) X(pthread_spin_destroy)                       \
-    X(pthread_spin_lock) X(pthread_spin_trylock) X(pthread_spin_unlock) X(mtx_lock)              \
+    X(pthread_spin_lock) X(pthread_spin_trylock) X(pthread_spin_unlock)                          \
+    X(pthread_rwlock_init) X(pthread_rwlock_destroy) X(pthread_rwlock_rdlock)                    \
+    X(pthread_rwlock_tryrdlock) X(pthread_rwlock_timedrdlock) X(pthread_rwlock_clockrdlock)      \
+    X(pthread_rwlock_wrlock) X(pthread_rwlock_trywrlock) X(pthread_rwlock_timedwrlock)           \
+    X(pthread_rwlock_clockwrlock) X(pthread_rwlock_unlock) X(__pthread_rwlock_init)              \
+    X(__pthread_rwlock_destroy) X(__pthread_rwlock_rdlock) X(__pthread_rwlock_tryrdlock)         \
+    X(__pthread_rwlock_wrlock) X(__pthread_rwlock_trywrlock) X(__pthread_rwlock_unlock)          \
+    X(mtx_lock)                                                                                  \
     X(mtx_trylock) X(mtx_timedlock) X(mtx_unlock) X(mtx_destroy) X(cnd_wait)                     \
     X(cnd_timedwait) X(cnd_signal) X(cnd_broadcast) X(cnd_destroy)
 
@@ -190,6 +232,13 @@ int __pthread_mutex_destroy(pthread_mutex_t *m);
 int __pthread_mutex_lock(pthread_mutex_t *m);
 int __pthread_mutex_trylock(pthread_mutex_t *m);
 int __pthread_mutex_unlock(pthread_mutex_t *m);
+int __pthread_rwlock_init(pthread_rwlock_t *rw, const pthread_rwlockattr_t *attr);
+int __pthread_rwlock_destroy(pthread_rwlock_t *rw);
+int __pthread_rwlock_rdlock(pthread_rwlock_t *rw);
+int __pthread_rwlock_tryrdlock(pthread_rwlock_t *rw);
+int __pthread_rwlock_wrlock(pthread_rwlock_t *rw);
+int __pthread_rwlock_trywrlock(pthread_rwlock_t *rw);
+int __pthread_rwlock_unlock(pthread_rwlock_t *rw);
 
 // ------------------------------------------------------------------------- one line on stderr
 typedef struct {

@@ -198,10 +198,14 @@ SCENARIO(mutex_waits_its_time) {
     say("early=%d", in_thread(patient, &m));
 }
 
-SCENARIO(recursion_overflow) {  // EAGAIN: the count is preset near its limit, as libc keeps it
+SCENARIO(recursion_overflow) {  // EAGAIN: the count is preset to its limit, wherever it is kept
     pthread_mutex_t m = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
+    uint32_t *count = &m.__data.__count, preload_s = 28 / sizeof *count;  // src/preload/preload.h
     pthread_mutex_lock(&m);
-    m.__data.__count = UINT32_MAX;
+    pthread_mutex_lock(&m);
+    if (*count != 2) count = (uint32_t *)(void *)&m + preload_s;
+    if (*count != 2) say("nobody counts");
+    *count = UINT32_MAX;
     say_result("lock", pthread_mutex_lock(&m));
     say_result("try", pthread_mutex_trylock(&m));
 }

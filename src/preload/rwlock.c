@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: MIT
+// rwlock.c - pthread_rwlock_*: the lock of rw.h, whatever the lock of the mutexes.
+//
+//   bytes 0-15 the lock, 16-23 who holds it for writing, 28-31 libc: process-shared,
+//   48-51 libc: the kind (whom to prefer), 52-55 fork generation
+//
+// A process-shared one, and one of a kind that we do not know, is libc's.
+//
+// Kinds. PREFER_WRITER_NONRECURSIVE is the lock as it is: a reader stands aside for a waiting writer.
+// The other two are one kind, in libc as here, and promise that a thread may take a read lock
+// again while a writer waits for its first. So a thread that holds any read lock goes in past a
+// waiting writer; one that holds none cannot be such a thread and stands aside, but not for ever:
+// the writer may wait for a reader that waits for this very thread. What a thread holds is a count
+// in thread-local storage, which a read lock unlocked by another thread makes wrong; then a thread
+// stands aside for those milliseconds, or does not, and nothing worse happens.
+#include <errno.h>
+#include <string.h>
+
+#include "hotlock/rw.h"
+#include "preload.h"
+
+// How long a reader that holds no other read lock stands aside for a waiting writer.
+#define PATIENCE_NS 10000000u
+
+typedef struct {
+    hl_rw_t lock;
+    HL_ATOMIC(uintptr_t) writer;
+    uint32_t spare;
+    HL_ATOMIC(uint32_t) shared;
+    uint64_t spare2[2];
+    HL_ATOMIC(uint32_t) kind;
+    HL_ATOMIC(uint32_t) generation;
+} rwlock_t;
+
+_Static_assert(sizeof(rwlock_t) == sizeof(pthread_rwlock_t), "the lock does not fit");
+_Static_assert(offsetof(pthread_rwlock_t, __data.__shared) == offsetof(rwlock_t, shared),
+               "libc keeps the process-shared mark elsewhere");
+_Static_assert(offsetof(pthread_rwlock_t, __data.__flags) == offsetof(rwlock_t, kind),
+               "libc keeps the kind elsewhere");
+
+static __thread uint32_t read_locks __attribute__((tls_model("initial-exec")));
+
+static rwlock_t *ours(pthread_rwlock_t *rw) { return (rwlock_t *)(void *)rw; }
+
+static void refresh(rwlock_t *o) {
+    hlp_refresh_begin();
+    if (hl_load(&o->generation) != hlp_fast.generation) {
+        hl_rw_forget_waiters(&o->lock);
+        hl_store_rel(&o->generation, hlp_fast.generation);
+    }
+    hlp_refresh_end();
+}
+
+static bool is_ours(pthread_rwlock_t *rw) {
+    hlp_choose();
+    rwlock_t *o = ours(rw);
+    if (hlp_libc_rwlocks || hl_load(&o->shared) ||
+        hl_load(&o->kind) > PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP)
+        return false;
+    if (hl_unlikely(hl_load_acq(&o->generation) != hlp_fast.generation)) refresh(o);
+    return true;
+}
+
+static bool is_mine(const rwlock_t *o) {
+    return hl_rw_is_write_locked(&o->lock) && hl_load(&o->writer) == hlp_self();
+}
+
+// ------------------------------------------------------------------------- reading
+static bool is_recursive(const rwlock_t *o) {
+    return hl_load(&o->kind) != PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP;
+}
+
+static bool read_until(rwlock_t *o, uint64_t deadline_ns) {
+    uint64_t patience = !is_recursive(o) ? HL_NO_DEADLINE : read_locks ? 0 : PATIENCE_NS;
+    bool got = hl_rw_read_lock_patient(&o->lock, patience, deadline_ns);
+    read_locks += got;
+    return got;
+}
+
+static int tryrdlock(rwlock_t *o) {
+    // Past a waiting writer, as libc: only the third kind gives way.
+    bool got = is_recursive(o) ? hl_rw_read_lock_patient(&o->lock, 0, 0)
+                               : hl_rw_read_trylock(&o->lock);
+    read_locks += got;
+    return got ? 0 : EBUSY;
+}
+
+static int rdlock(rwlock_t *o) {
+    if (is_mine(o)) return EDEADLK;
+    (void)read_until(o, HL_NO_DEADLINE);
+    return 0;
+}
+
+// ------------------------------------------------------------------------- writing
+static bool write_until(rwlock_t *o, uint64_t deadline_ns) {
+    bool got = hl_rw_lock_until(&o->lock, deadline_ns);
+    if (got) hl_store(&o->writer, hlp_self());
+    return got;
+}
+
+static int trywrlock(rwlock_t *o) {
+    if (!hl_rw_trylock(&o->lock)) return EBUSY;
+    hl_store(&o->writer, hlp_self());
+    return 0;
+}
+
+static int wrlock(rwlock_t *o) {
+    if (is_mine(o)) return EDEADLK;
+    (void)write_until(o, HL_NO_DEADLINE);
+    return 0;
+}
+
+// ------------------------------------------------------------------------- timed forms
+// libc looks at the time before anything else here, other than with a mutex.
+static int lock_by(rwlock_t *o, bool (*lock_until)(rwlock_t *, uint64_t), clockid_t clock,
+                   const struct timespec *at) {
+    if (!hlp_valid_clock(clock) || !hlp_valid_time(at)) return EINVAL;
+    if (is_mine(o)) return EDEADLK;
+    for (;;) {
+        uint64_t left = hlp_time_left(clock, at);
+        if (lock_until(o, left ? hl_now_ns() + left : 0)) return 0;
+        if (!left) return ETIMEDOUT;
+    }
+}
+
+// ------------------------------------------------------------------------- unlock, init, destroy
+static int unlock(rwlock_t *o) {
+    if (hl_rw_is_write_locked(&o->lock)) {
+        hl_store(&o->writer, (uintptr_t)0);
+        hl_rw_unlock(&o->lock);
+        return 0;
+    }
+    // Unlocking what nobody holds is undefined; as with a mutex, nothing happens, if it shows.
+    if (!(hl_load(&o->lock.state) & (HL_RW_READERS | HL_RW_ROW))) return 0;
+    if (read_locks) read_locks--;
+    hl_rw_read_unlock(&o->lock);
+    return 0;
+}
+
+static int rwlock_init(pthread_rwlock_t *rw, const pthread_rwlockattr_t *attr) {
+    hlp_choose();
+    if (attr || hlp_libc_rwlocks) {
+        int error = hlp_libc()->pthread_rwlock_init(rw, attr);
+        if (error || !is_ours(rw)) return error;
+    } else {
+        memset(rw, 0, sizeof *rw);
+    }
+    hl_store(&ours(rw)->generation, hlp_fast.generation);
+    return 0;
+}
+
+// libc's checks nothing here. A row goes back to the pool.
+static int rwlock_destroy(pthread_rwlock_t *rw) {
+    if (!is_ours(rw)) return hlp_libc()->pthread_rwlock_destroy(rw);
+    rwlock_t *o = ours(rw);
+    if (hl_load(&o->lock.state) & HL_RW_ROW && hl_rw_trylock(&o->lock)) hl_rw_unlock(&o->lock);
+    return 0;
+}
+
+// ------------------------------------------------------------------------- the public names
+// Each also under the name from before glibc 2.34 that libc still exports.
+#define NAMES(name, parameters, body)                      \
+    HLP_EXPORT int pthread_rwlock_##name parameters body   \
+    HLP_EXPORT int __pthread_rwlock_##name parameters body
+
+NAMES(init, (pthread_rwlock_t *rw, const pthread_rwlockattr_t *attr),
+      { return rwlock_init(rw, attr); })
+NAMES(destroy, (pthread_rwlock_t *rw), { return rwlock_destroy(rw); })
+NAMES(rdlock, (pthread_rwlock_t *rw),
+      { return is_ours(rw) ? rdlock(ours(rw)) : hlp_libc()->pthread_rwlock_rdlock(rw); })
+NAMES(tryrdlock, (pthread_rwlock_t *rw),
+      { return is_ours(rw) ? tryrdlock(ours(rw)) : hlp_libc()->pthread_rwlock_tryrdlock(rw); })
+NAMES(wrlock, (pthread_rwlock_t *rw),
+      { return is_ours(rw) ? wrlock(ours(rw)) : hlp_libc()->pthread_rwlock_wrlock(rw); })
+NAMES(trywrlock, (pthread_rwlock_t *rw),
+      { return is_ours(rw) ? trywrlock(ours(rw)) : hlp_libc()->pthread_rwlock_trywrlock(rw); })
+NAMES(unlock, (pthread_rwlock_t *rw),
+      { return is_ours(rw) ? unlock(ours(rw)) : hlp_libc()->pthread_rwlock_unlock(rw); })
+
+HLP_EXPORT int pthread_rwlock_timedrdlock(pthread_rwlock_t *rw, const struct timespec *at) {
+    if (!is_ours(rw)) return hlp_libc()->pthread_rwlock_timedrdlock(rw, at);
+    return lock_by(ours(rw), read_until, CLOCK_REALTIME, at);
+}
+
+HLP_EXPORT int pthread_rwlock_clockrdlock(pthread_rwlock_t *rw, clockid_t clock,
+                                          const struct timespec *at) {
+    if (!is_ours(rw)) return hlp_libc()->pthread_rwlock_clockrdlock(rw, clock, at);
+    return lock_by(ours(rw), read_until, clock, at);
+}
+
+HLP_EXPORT int pthread_rwlock_timedwrlock(pthread_rwlock_t *rw, const struct timespec *at) {
+    if (!is_ours(rw)) return hlp_libc()->pthread_rwlock_timedwrlock(rw, at);
+    return lock_by(ours(rw), write_until, CLOCK_REALTIME, at);
+}
+
+HLP_EXPORT int pthread_rwlock_clockwrlock(pthread_rwlock_t *rw, clockid_t clock,
+                                          const struct timespec *at) {
+    if (!is_ours(rw)) return hlp_libc()->pthread_rwlock_clockwrlock(rw, clock, at);
+    return lock_by(ours(rw), write_until, clock, at);
+}
