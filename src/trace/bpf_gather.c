@@ -8,12 +8,14 @@
 
 #include "../cli/cli.h"
 #include "bpf_kinds.h"
+#include "bpf_object.h"
 #include "bpf_registers.h"
 #include "bpf_spin.h"
 
 #define PLACES 16384            // addresses and loops, a power of two
 #define PENDING 4096            // waits of the sample that are not over, a power of two
 #define STACKS_MOST 20000       // distinct stacks of all locks
+#define NAME_TRIES 8
 #define QUEUE_BYTES (32u << 20) // snapshots waiting to be unwound
 
 typedef struct {
@@ -28,6 +30,8 @@ typedef struct {
     uint64_t key;     // a futex's address, or the loop's if it waits for no known address
     uint64_t address; // what a user knows it by; 0: a loop
     const char *kind;
+    char *name;       // of one in allocated memory; NULL: not known
+    unsigned tried;   // to name it
     bool lock, of_library, known;
     uint64_t ticks;   // spinning for it
     uint64_t looks, held;
@@ -127,6 +131,7 @@ void gather_free(gather_t *g)
         for (size_t k = 0; k < g->places[i].stack_count; k++)
             free(g->places[i].stacks[k].pc);
         free(g->places[i].stacks);
+        free(g->places[i].name);
     }
     for (size_t i = 0; i < g->queued; i++)
         free(g->queue[i]);
@@ -203,12 +208,25 @@ static void learn(gather_t *g, place_t *p, const unwound_t *frames, uint32_t dep
     p->known = true;
 }
 
-// ------------------------------------------------------------------------- records
-static uint32_t pcs(const unwound_t *frames, uint32_t depth, uint64_t *pc)
+// A variable is named by its address later; what is allocated only by who points to it now.
+static void name_object(gather_t *g, place_t *p, const record_t *r, const unwound_t *frames,
+                        uint32_t depth)
 {
-    for (uint32_t i = 0; i < depth; i++)
-        pc[i] = frames[i].pc;
-    return depth;
+    if (p->name || p->tried == NAME_TRIES || !p->lock || !p->address ||
+        (g->dwfl && dwfl_addrmodule(g->dwfl, p->address)))
+        return;
+    p->tried++;
+    p->name = object_name(g->dwfl, g->pid, r, frames, depth, p->address);
+}
+
+// ------------------------------------------------------------------------- records
+// A stack begins with the function that wanted the lock: libc's own in front of it say nothing.
+static uint32_t pcs(const gather_t *g, const unwound_t *frames, uint32_t depth, uint64_t *pc)
+{
+    uint32_t first = kind_caller(g->dwfl, frames, depth);
+    for (uint32_t i = first; i < depth; i++)
+        pc[i - first] = frames[i].pc;
+    return depth - first;
 }
 
 static pending_t *pending_of(gather_t *g, uint64_t id, bool make)
@@ -230,11 +248,12 @@ static void work_on_waiter(gather_t *g, const record_t *r)
     if (!p)
         return;
     learn(g, p, frames, depth, false);
+    name_object(g, p, r, frames, depth);
     if (!r->head.id)
         return;
     pending_t *w = pending_of(g, r->head.id, true);
     w->key = r->head.address;
-    w->waiter_depth = pcs(frames, depth, w->waiter);
+    w->waiter_depth = pcs(g, frames, depth, w->waiter);
 }
 
 static void work_on_holder(gather_t *g, const record_t *r)
@@ -243,7 +262,7 @@ static void work_on_holder(gather_t *g, const record_t *r)
     if (!w)
         return;
     unwound_t frames[PROFILE_DEPTH];
-    w->holder_depth = pcs(frames, unwind(g->unwinder, r, frames), w->holder);
+    w->holder_depth = pcs(g, frames, unwind(g->unwinder, r, frames), w->holder);
 }
 
 static void work_on_end(gather_t *g, const record_head_t *r)
@@ -274,8 +293,9 @@ static void work_on_spin(gather_t *g, const record_t *r)
     if (!found.address)
         p->address = 0;
     learn(g, p, frames + found.frame, depth - found.frame, true);
+    name_object(g, p, r, frames, depth);
     p->ticks++;
-    add_stack(g, p, STACK_SPINNER, pc, pcs(frames, depth, pc), 1, 0);
+    add_stack(g, p, STACK_SPINNER, pc, pcs(g, frames, depth, pc), 1, 0);
 }
 
 static void work_on_tick(gather_t *g, const record_t *r)
@@ -449,6 +469,8 @@ static void fill_waits(profile_lock_t *l, const futex_sums_t *s)
 static void fill_place(gather_t *g, profile_t *p, const place_t *from, double tick_ns)
 {
     profile_lock_t *l = profile_lock(p, g->pid, from->address, from->kind);
+    if (from->name && !l->name)
+        l->name = cli_printf("%s", from->name);
     if (from->sums.waits)
         fill_waits(l, &from->sums);
     uint64_t spun = (uint64_t)((double)from->ticks * tick_ns);

@@ -293,6 +293,23 @@ static void name_locks(profile_t *p, pid_t pid, Dwfl *dwfl)
     }
 }
 
+// Kernel locks that are a program's lock seen from below are named after it.
+static void name_joined(profile_t *p)
+{
+    for (size_t i = 0; i < p->lock_count; i++) {
+        profile_lock_t *l = &p->locks[i];
+        for (size_t k = 0; l->joined && k < p->lock_count; k++) {
+            const profile_lock_t *user = &p->locks[k];
+            if (!user->pid || user->address != l->joined)
+                continue;
+            free(l->name);
+            l->name = user->name ? cli_printf("futex bucket of %s", user->name)
+                                 : cli_printf("futex bucket of %#" PRIx64, user->address);
+            break;
+        }
+    }
+}
+
 // One process: every frame and lock of PID.
 static void resolve_process(profile_t *p, pid_t pid, const char *directory, inlined_t *inlined,
                             size_t frames)
@@ -334,6 +351,7 @@ void symbols_resolve(profile_t *p, const char *directory)
         done = p->maps[i].pid;
         resolve_process(p, done, directory, inlined, frames);
     }
+    name_joined(p);
     for (size_t i = 0; i < p->lock_count; i++)
         for (size_t k = 0; k < p->locks[i].stack_count; k++)
             insert_inlined(&p->locks[i].stacks[k], inlined);
