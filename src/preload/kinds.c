@@ -46,8 +46,8 @@ static hl_tas_t *last_byte(pthread_spinlock_t *s) {
 
 // ------------------------------------------------------------------------- mcs without a node
 // pthread_mutex_lock() has no node argument, so the holder's comes from the pool and its name
-// stands in the mutex. With the pool empty (4 094 mutexes held at once) a thread takes the
-// lock past the queue, which needs no node, when it is free.
+// stands in the mutex. A lock that is free and has no queue is taken as trylock does, without
+// a node; so is, with the pool empty (4 094 mutexes waited for at once), any lock that is free.
 typedef struct {
     hl_mcs_t lock;
     hl_node_t *node;
@@ -74,7 +74,7 @@ static bool hl_mcs_alone_lock_until(hl_mcs_alone_t *l, uint64_t deadline_ns) {
     return got;
 }
 
-static void hl_mcs_alone_lock(hl_mcs_alone_t *l) {
+static __attribute__((noinline)) void mcs_alone_lock_slow(hl_mcs_alone_t *l) {
     bool queued;
     hl_node_t *n = hl_node_claim(NULL, &queued);
     if (n) {
@@ -85,10 +85,20 @@ static void hl_mcs_alone_lock(hl_mcs_alone_t *l) {
     while (!hl_mcs_alone_lock_until(l, HL_NO_DEADLINE)) continue;
 }
 
-static void hl_mcs_alone_unlock(hl_mcs_alone_t *l) {
-    hl_node_t *n = l->node;
+static void hl_mcs_alone_lock(hl_mcs_alone_t *l) {
+    if (hl_likely(hl_cas_acq(&l->lock.tail, 0, HL_HELD))) l->node = &no_node;
+    else mcs_alone_lock_slow(l);
+}
+
+static __attribute__((noinline)) void mcs_alone_unlock_slow(hl_mcs_alone_t *l, hl_node_t *n) {
     hl_mcs_unlock(&l->lock, n);
     if (n != &no_node) hl_node_free(n);
+}
+
+static void hl_mcs_alone_unlock(hl_mcs_alone_t *l) {
+    hl_node_t *n = l->node;
+    if (hl_unlikely(n != &no_node || !hl_cas_rel(&l->lock.tail, HL_HELD, 0)))
+        mcs_alone_unlock_slow(l, n);
 }
 
 static bool hl_mcs_alone_is_locked(const hl_mcs_alone_t *l) { return hl_mcs_is_locked(&l->lock); }
