@@ -10,11 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#if __has_include("../trace/symbols.h")
 #include "../trace/symbols.h"
-#else
-#define symbols_resolve(profile, directory) ((void)0)
-#endif
 #include "child.h"
 #include "commands.h"
 #include "nearest.h"
@@ -267,7 +263,9 @@ static bool write_form(const top_result_t *r, const top_form_t *form, const char
     FILE *out = open_memstream(&bytes, &size);
     bool good = form->write(r, out);
     fclose(out);
-    if (good)
+    if (!good)
+        cli_note("cannot write '%s': nothing of the kind was measured", path ? path : "stdout");
+    else
         good = path ? save(path, bytes, size) : output_write(NULL, bytes, size);
     free(bytes);
     return good;
@@ -305,7 +303,7 @@ static bool write_all(const options_t *o, top_result_t *r, bool to_stdout)
     for (size_t i = 0; i < o->save_count; i++)
         good = write_form(r, o->save[i].form, o->save[i].path) && good;
     if (o->workload)
-        good = top_export_workload(r, o->workload) && good;
+        good = write_form(r, &(top_form_t){.write = top_export_workload}, o->workload) && good;
     return good;
 }
 

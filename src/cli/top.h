@@ -65,6 +65,6 @@ bool top_live_look(profile_t *so_far, void *live);
 void top_live_end(top_live_t *live);
 
 // hold and think times of the hottest lock, as a C program for `hotlock sim`; false: not known.
-bool top_export_workload(const top_result_t *r, const char *file);
+bool top_export_workload(const top_result_t *r, FILE *out);
 
 #endif

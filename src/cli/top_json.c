@@ -92,6 +92,7 @@ static json_t *lock(const profile_t *p, const profile_lock_t *l, const diagnosis
         {"hold_ns", count(has & HAS_HOLD, l->hold_ns)},
         {"hold_worst_ns", count(has & HAS_HOLD, l->hold_worst_ns)},
         {"hold_samples", count(has & HAS_HOLD, l->hold_samples)},
+        {"hold_undisturbed_ns", real(l->hold_undisturbed_ns > 0 ? l->hold_undisturbed_ns : NAN)},
         {"utilisation", real(diagnosis_utilisation(p, l))},
         {"handoff_ns", count(has & HAS_HANDOFF, l->handoff_ns)},
         {"handoff_worst_ns", count(has & HAS_HANDOFF, l->handoff_worst_ns)},

@@ -87,6 +87,7 @@ typedef struct {
     uint64_t spin_ns, sleep_ns;        // CPU time while waiting; the rest of the wait
     uint64_t hold_ns, hold_worst_ns;   // whole, scaled up from hold_samples
     uint64_t hold_samples;             // how many holds were timed
+    double hold_undisturbed_ns;        // mean of those whose thread kept its processor; 0: unknown
     uint64_t handoff_ns, handoff_worst_ns, handoffs; // freed with somebody waiting -> taken
     uint64_t waiters_sum, waiters_most;// waiters at each hand-off
     uint64_t owner_changes;

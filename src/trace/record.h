@@ -86,6 +86,7 @@ typedef struct {
     uint64_t wait, wait_worst;              // ns, as all below
     uint64_t clocked_wait, clocked_cpu;     // of the waits whose CPU time was read too
     uint64_t hold, hold_worst, holds, hold_weight;
+    uint64_t undisturbed, undisturbed_weight; // of the holds whose thread kept its processor
     uint64_t handoff, handoff_worst, handoffs;
     uint64_t waiters_sum, waiters_most;
     uint64_t preempted, preempted_wait;

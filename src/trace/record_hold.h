@@ -89,6 +89,10 @@ static inline rec_blame_t rec_freed(record_slot_t *s) {
             s->hold_weight += s->weight;
             s->holds++;
             s->hold_hist[profile_bucket(ns)] += s->weight;
+            if (rec_kept_running()) {
+                s->undisturbed += ns * s->weight;
+                s->undisturbed_weight += s->weight;
+            }
         }
         if (ns > s->hold_worst) s->hold_worst = ns;
     }

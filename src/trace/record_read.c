@@ -69,6 +69,8 @@ static void read_hold(profile_lock_t *l, const record_slot_t *s, const recording
     l->hold_ns = (uint64_t)((double)scaled(r, s->hold) / (double)s->hold_weight *
                             (double)s->acquisitions);
     l->hold_worst_ns = scaled(r, s->hold_worst);
+    if (s->undisturbed_weight)
+        l->hold_undisturbed_ns = (double)s->undisturbed * r->scale / (double)s->undisturbed_weight;
     copy_hist(l->hold_hist, s->hold_hist);
 }
 
