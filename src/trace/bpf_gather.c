@@ -368,7 +368,8 @@ void gather_sums(gather_t *g, uint64_t address, const futex_sums_t *s)
     to->handoff += s->handoff;
     to->woken += s->woken;
     to->owner_off += s->owner_off;
-    to->owner_blocked += s->owner_blocked;
+    to->owner_off_time += s->owner_off_time;
+    to->owner_blocked_time += s->owner_blocked_time;
     to->owner_seen += s->owner_seen;
     to->owner_changes += s->owner_changes;
     if (s->longest > to->longest)
@@ -460,6 +461,7 @@ static void fill_waits(profile_lock_t *l, const futex_sums_t *s)
     if (s->owner_seen)
         l->has |= HAS_PREEMPTED;
     l->preempted += s->owner_off;
+    l->preempted_ns += s->owner_off_time;
     for (size_t i = 0; i < PROFILE_BUCKETS && i < RECORD_HISTOGRAM; i++) {
         l->wait_hist[i] += s->histogram[i];
         l->handoff_hist[i] += s->handoff_histogram[i];

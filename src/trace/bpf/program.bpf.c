@@ -23,9 +23,22 @@ typedef struct {
     __u64 id; /* 0: not one of the sample */
     __u32 waker;
     __u32 weight;
+    __u32 owner;      /* the thread that held the mutex; 0: not known */
+    __u32 spare;
+    __u64 preempted;  /* of the owner's time, when the wait began */
+    __u64 blocked;
 } waiting_t;
 
-typedef enum { THREAD_RUNS = 1, THREAD_PREEMPTED, THREAD_BLOCKED } thread_state_t;
+enum { THREAD_RUNS = 1, THREAD_PREEMPTED, THREAD_BLOCKED };
+
+/* How long a thread was off its processor, against its will or asleep. */
+typedef struct {
+    __u32 state;
+    __u32 spare;
+    __u64 since;
+    __u64 preempted;
+    __u64 blocked;
+} thread_t;
 
 typedef struct {
     __u64 window; /* the tenth of a second that is running */
@@ -45,7 +58,7 @@ struct {
     __uint(type, BPF_MAP_TYPE_LRU_HASH);
     __uint(max_entries, 16384);
     __type(key, __u32);
-    __type(value, __u32);
+    __type(value, thread_t);
 } threads SEC(".maps");
 
 struct {
@@ -151,21 +164,56 @@ static __always_inline void send_stack(record_kind_t kind, __u32 tid, const wait
     bpf_ringbuf_submit(r, BPF_RB_NO_WAKEUP);
 }
 
-/* What the mutex's owner does; glibc keeps its thread id two words behind the lock. */
-static __always_inline void look_at_owner(futex_sums_t *s, __u64 address, __u32 self)
+/* Time off the processor up to now, of a thread that may be off it. */
+static __always_inline bool time_off(__u32 tid, __u64 now, __u64 *preempted, __u64 *blocked)
+{
+    const thread_t *t = bpf_map_lookup_elem(&threads, &tid);
+    if (!t)
+        return false;
+    __u64 more = now > t->since ? now - t->since : 0;
+    *preempted = t->preempted + (t->state == THREAD_PREEMPTED ? more : 0);
+    *blocked = t->blocked + (t->state == THREAD_BLOCKED ? more : 0);
+    return true;
+}
+
+/* Who holds the mutex; glibc keeps its thread id two words behind the lock. */
+static __always_inline void look_at_owner(waiting_t *w, __u32 self)
 {
     __u32 owner = 0;
-    if (bpf_probe_read_user(&owner, sizeof owner, (const void *)(address + 8)) || owner == 0 ||
-        owner == self)
-        return;
-    const __u32 *state = bpf_map_lookup_elem(&threads, &owner);
-    if (!state)
+    if (bpf_probe_read_user(&owner, sizeof owner, (const void *)(w->address + 8)) == 0 && owner &&
+        owner != self && time_off(owner, w->begin, &w->preempted, &w->blocked))
+        w->owner = owner;
+}
+
+/* What the owner did until it let go. */
+static __always_inline void add_owner(futex_sums_t *s, const waiting_t *w, __u64 until)
+{
+    __u64 preempted, blocked;
+    if (!w->owner || !time_off(w->owner, until, &preempted, &blocked))
         return;
     s->owner_seen++;
-    if (*state == THREAD_PREEMPTED)
+    if (preempted > w->preempted) {
         s->owner_off++;
-    else if (*state == THREAD_BLOCKED)
-        s->owner_blocked++;
+        s->owner_off_time += preempted - w->preempted;
+    }
+    if (blocked > w->blocked)
+        s->owner_blocked_time += blocked - w->blocked;
+}
+
+static __always_inline void thread_is(__u32 tid, __u32 state, __u64 now)
+{
+    thread_t *t = bpf_map_lookup_elem(&threads, &tid);
+    if (!t) {
+        thread_t new = {.state = state, .since = now};
+        bpf_map_update_elem(&threads, &tid, &new, BPF_ANY);
+        return;
+    }
+    if (t->state == THREAD_PREEMPTED)
+        t->preempted += now - t->since;
+    else if (t->state == THREAD_BLOCKED)
+        t->blocked += now - t->since;
+    t->state = state;
+    t->since = now;
 }
 
 static __always_inline futex_sums_t *sums_of(__u64 address, bool *first)
@@ -198,7 +246,7 @@ static __always_inline void goes_to_sleep(struct task_struct *task, __u32 tid, _
     w.id = draw(now, &w.weight);
     if (!w.id)
         w.weight = 0;
-    look_at_owner(s, call.address, tid);
+    look_at_owner(&w, tid);
     if (bpf_map_update_elem(&waiting, &tid, &w, BPF_ANY)) {
         drop(DROP_WAITERS);
         return;
@@ -221,6 +269,8 @@ static __always_inline void runs_again(__u32 tid, __u64 now)
         s->wait += wait;
         if (wait > s->longest)
             s->longest = wait;
+        if (w->owner && !w->woken)
+            add_owner(s, w, now); /* else when it was woken */
         __u32 bucket = log2_of(wait);
         if (bucket < RECORD_HISTOGRAM)
             s->histogram[bucket]++;
@@ -267,14 +317,13 @@ int BPF_PROG(switched, bool preempted, struct task_struct *prev, struct task_str
     if (leaves) {
         __u32 tid = prev->pid;
         __u32 state = preempted || prev->__state == 0 ? THREAD_PREEMPTED : THREAD_BLOCKED;
-        bpf_map_update_elem(&threads, &tid, &state, BPF_ANY);
+        thread_is(tid, state, now);
         if (state == THREAD_BLOCKED)
             goes_to_sleep(prev, tid, now);
     }
     if (comes) {
-        __u32 tid = next->pid, state = THREAD_RUNS;
-        bpf_map_update_elem(&threads, &tid, &state, BPF_ANY);
-        runs_again(tid, now);
+        thread_is(next->pid, THREAD_RUNS, now);
+        runs_again(next->pid, now);
     }
     return 0;
 }
@@ -289,6 +338,10 @@ int BPF_PROG(waking, struct task_struct *task)
     if (!w || w->woken)
         return 0;
     w->woken = bpf_ktime_get_ns();
+    __u64 address = w->address;
+    futex_sums_t *s = bpf_map_lookup_elem(&sums, &address);
+    if (s)
+        add_owner(s, w, w->woken);
     __u64 self = bpf_get_current_pid_tgid();
     if (self >> 32 != target)
         return 0;

@@ -59,9 +59,10 @@ typedef struct {
     __u64 handoff;
     __u64 longest;
     __u64 woken;           /* waits ended by a wake-up of the same program */
-    __u64 owner_off;       /* when the wait began, the mutex's owner was... preempted */
-    __u64 owner_blocked;   /* ...asleep */
-    __u64 owner_seen;      /* ...known at all */
+    __u64 owner_seen;         /* waits whose holder is known */
+    __u64 owner_off;          /* of these: it was preempted while they lasted */
+    __u64 owner_off_time;     /* for so long */
+    __u64 owner_blocked_time; /* and slept for so long, holding the lock */
     __u64 owner_changes;   /* the waker is another than the last one */
     __u32 last_waker;
     __u32 spare;
