@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: MIT
+"""The kernel tree: unpack Debian's source, apply the series, copy the lock headers, configure, build."""
+import glob
+import os
+import re
+import shutil
+import tarfile
+
+from common import KERNEL, Bad, Failed, digest, headers, last_error, run, say
+
+SERIES = os.path.join(KERNEL, "linux-6.1")
+SHARED = ("queue.h", "nmcs.h", "nmcs4.h", "ali.h")  # the same in programs and in the kernel
+NEEDED_GB = 4
+
+OPERATIONS = ("TRYLOCK", "TRYLOCK_BH", "LOCK", "LOCK_BH", "LOCK_IRQ", "LOCK_IRQSAVE", "UNLOCK",
+              "UNLOCK_BH", "UNLOCK_IRQ", "UNLOCK_IRQRESTORE")
+INLINE_ALL = ["SPINLOCK_INLINE_CHOICE"] + [f"SPINLOCK_INLINE_{o}" for o in OPERATIONS]
+INLINE_NONE = ["SPINLOCK_INLINE_CHOICE"] + [f"SPINLOCK_INLINE_{o}=n" for o in OPERATIONS]
+ALI = ["SLAB_ALI", "FILE_LOCKING_ALI"]
+LOCKDEP = ["PROVE_LOCKING", "DEBUG_SPINLOCK", "DEBUG_LOCK_ALLOC", "DEBUG_ATOMIC_SLEEP", "DEBUG_ALI"]
+
+# What each variant sets beside minimal.config. The first six are the ones of the gates.
+VARIANTS = {
+    "queued": ["SPINLOCK_QUEUED"],
+    "ticket": ["SPINLOCK_TICKET"],
+    "nmcs": ["SPINLOCK_NMCS"],
+    "nmcs16": ["SPINLOCK_NMCS16"],
+    "nmcs-inline": ["SPINLOCK_NMCS"] + INLINE_ALL,
+    "ali": ["SPINLOCK_QUEUED"] + ALI,
+    "nmcs-lockdep": ["SPINLOCK_NMCS"] + ALI + LOCKDEP,
+    "queued-inline": ["SPINLOCK_QUEUED"] + INLINE_ALL,
+    "queued-calls": ["SPINLOCK_QUEUED"] + INLINE_NONE,
+    "nmcs-calls": ["SPINLOCK_NMCS"] + INLINE_NONE,
+}
+SIX = ("queued", "ticket", "nmcs", "nmcs16", "nmcs-inline", "ali")
+
+
+def version(tarball):
+    """"6.1", from the Makefile at the head of the archive."""
+    try:
+        with tarfile.open(tarball) as tar:
+            for member in tar:
+                if member.name.count("/") == 1 and member.name.endswith("/Makefile"):
+                    text = tar.extractfile(member).read(500).decode()
+                    return ".".join(re.search(rf"^{k} = (\d+)", text, re.M).group(1)
+                                    for k in ("VERSION", "PATCHLEVEL"))
+    except (OSError, tarfile.TarError, AttributeError) as e:
+        raise Bad(f"{tarball}: not a kernel source archive: {e}") from e
+    raise Bad(f"{tarball}: no kernel Makefile in it; give Debian's linux-source-6.1.tar.xz")
+
+
+def series():
+    return sorted(glob.glob(os.path.join(SERIES, "[0-9]*.patch")))
+
+
+def tree_key(tarball):
+    shared = [os.path.join(headers(), h) for h in SHARED]
+    return digest(series() + shared, os.path.getsize(tarball), int(os.path.getmtime(tarball)))
+
+
+def fill(tree, tarball, log):
+    """Makes the patched tree in an empty folder."""
+    if not run(["tar", "xf", tarball, "-C", tree, "--strip-components=1"], log):
+        raise Failed(f"unpacking {tarball} failed: see {log}")
+    for patch in series():
+        if not run(["patch", "-p1", "-s", "-F0", "-i", patch], log, cwd=tree):
+            raise Failed(f"{os.path.basename(patch)} does not apply: see {log}")
+    for header in SHARED:
+        shutil.copy(os.path.join(headers(), header), os.path.join(tree, "include/linux/hotlock"))
+
+
+def prepare(build, tarball):
+    """Gives the patched tree; unpacks it beside its place and renames it, so it is whole or not there."""
+    if not os.path.exists(tarball):
+        raise Bad(f"{tarball}: no such file; install linux-source-6.1, or give --source")
+    tree = os.path.join(build, f"linux-{tree_key(tarball)}")
+    if os.path.exists(tree):
+        return tree
+    found = version(tarball)
+    if found != "6.1":
+        raise Bad(f"{tarball}: Linux {found}; the series is for 6.1")
+    free = shutil.disk_usage(build).free / 1e9
+    if free < NEEDED_GB:
+        raise Bad(f"{build}: {free:.1f} GB free, about {NEEDED_GB} are needed")
+    log = os.path.join(build, "logs", "tree.log")
+    say("unpacking and patching the kernel")
+    for old in glob.glob(os.path.join(build, "linux-*")):
+        shutil.rmtree(old)
+    half = os.path.join(build, "linux-half")
+    os.mkdir(half)
+    try:
+        fill(half, tarball, log)
+        os.rename(half, tree)
+    finally:
+        shutil.rmtree(half, ignore_errors=True)
+    return tree
+
+
+def config_text(variant):
+    with open(os.path.join(KERNEL, "minimal.config")) as f:
+        text = f.read()
+    for option in VARIANTS[variant]:
+        text += f"CONFIG_{option if '=' in option else option + '=y'}\n"
+    return text
+
+
+def check_config(variant, out):
+    """What was asked for and is not in .config was dropped for a dependency: say so now."""
+    with open(os.path.join(out, ".config")) as f:
+        have = set(f.read().split("\n"))
+    for line in config_text(variant).split("\n"):
+        if line.startswith("CONFIG_") and not line.endswith("=n") and line not in have:
+            raise Failed(f"{variant}: the kernel's configuration has dropped {line}")
+
+
+def make(tree, out, log, jobs, *targets):
+    env = dict(os.environ, KBUILD_BUILD_TIMESTAMP="2026-01-01", KBUILD_BUILD_USER="hotlock",
+               KBUILD_BUILD_HOST="hotlock", LC_ALL="C")
+    cc = "gcc"
+    if shutil.which("ccache"):
+        cc = "ccache gcc"
+        env.update(CCACHE_DIR=os.path.join(os.path.dirname(out), "ccache"), CCACHE_MAXSIZE="3G")
+    return run(["make", "-s", f"-j{jobs}", "-C", tree, f"O={out}", f"CC={cc}", *targets], log, env=env)
+
+
+def build(build_dir, tree, variant, jobs):
+    """Builds a variant unless it is there already; gives its folder."""
+    out = os.path.join(build_dir, variant)
+    log = os.path.join(build_dir, "logs", f"{variant}.build.log")
+    key = digest([], os.path.basename(tree), config_text(variant))
+    stamp = os.path.join(out, "hotlock.key")
+    if os.path.exists(stamp) and open(stamp).read() == key:
+        return out
+    os.makedirs(out, exist_ok=True)
+    open(log, "w").close()
+    config = os.path.join(out, "hotlock.config")
+    with open(config, "w") as f:
+        f.write(config_text(variant))
+    say(f"{variant}: building")
+    if not make(tree, out, log, jobs, f"KCONFIG_ALLCONFIG={config}", "allnoconfig"):
+        raise Failed(f"{variant}: configuring failed: {last_error(log)} (see {log})")
+    check_config(variant, out)
+    if not make(tree, out, log, jobs, "bzImage", "modules"):
+        raise Failed(f"{variant}: the build failed: {last_error(log)} (see {log})")
+    with open(stamp, "w") as f:
+        f.write(key)
+    return out
