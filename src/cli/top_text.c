@@ -12,7 +12,7 @@ enum { BARS = 8, TEXT_FRAMES = 4 };
 // ------------------------------------------------------------------------- the table
 static const table_column_t columns[] = {
     {"lock", "lock", TABLE_LEFT, TABLE_BOTH},
-    {"kind", "kind", TABLE_LEFT, TABLE_BOTH},
+    {"kind", "kind", TABLE_LEFT, TABLE_PROGRAMS},
     {"pid", "pid", TABLE_RIGHT, TABLE_PROGRAMS},
     {"address", "address", TABLE_LEFT, TABLE_PROGRAMS},
     {"where", "where", TABLE_LEFT, TABLE_PROGRAMS},
@@ -73,7 +73,8 @@ static void row(table_t *t, const profile_t *p, const profile_lock_t *l, const d
 {
     uint32_t has = l->has;
     bool both = has & HAS_ACQUISITIONS && has & HAS_CONTENDED;
-    table_text(t, "%s", l->name);
+    bool usual = strcmp(l->kind, "mutex") == 0;
+    table_cell(t, table_json_string(l->name), usual ? "%s" : "%s (%s)", l->name, l->kind);
     table_text(t, "%s", l->kind);
     number(t, l->pid, (uint64_t)(l->pid % PROFILE_EXEC));
     if (l->address)

@@ -142,22 +142,27 @@ static void say(diagnosis_t *d, const profile_lock_t *l, const figures_t *f) {
     }
 }
 
+// Between two figures of a sentence; nothing before the first.
+static const char *apart(FILE *out) { return ftell(out) > 0 ? "; " : ""; }
+
 static char *arithmetic(const profile_t *p, const profile_lock_t *l, const figures_t *f) {
     char *text = NULL;
     size_t size;
     FILE *out = open_memstream(&text, &size);
     if (l->has & HAS_HOLD && l->acquisitions)
-        fprintf(out, "held %llu x %.3g us = %.3g s of %.3g s; ",
+        fprintf(out, "held %llu x %.3g us = %.3g s of %.3g s",
                 (unsigned long long)l->acquisitions,
                 (double)l->hold_ns / 1e3 / (double)l->acquisitions, (double)l->hold_ns / 1e9,
                 p->wall_s);
     if (l->has & HAS_HANDOFF && l->handoffs)
-        fprintf(out, "freed with somebody waiting %llu x %.3g us = %.3g s; ", (unsigned long long)l->handoffs,
+        fprintf(out, "%sfreed with somebody waiting %llu x %.3g us = %.3g s", apart(out),
+                (unsigned long long)l->handoffs,
                 (double)l->handoff_ns / 1e3 / (double)l->handoffs, (double)l->handoff_ns / 1e9);
     if (l->has & HAS_WAIT)
-        fprintf(out, "waited %.3g s = %.3g threads on average", (double)l->wait_ns / 1e9,
-                f->waiting);
-    if (!isnan(f->spin)) fprintf(out, "; %.1f %% of the CPU time spinning", 100 * f->spin);
+        fprintf(out, "%swaited %.3g s = %.3g threads on average", apart(out),
+                (double)l->wait_ns / 1e9, f->waiting);
+    if (!isnan(f->spin))
+        fprintf(out, "%s%.1f %% of the CPU time spinning", apart(out), 100 * f->spin);
     fclose(out);
     return text;
 }

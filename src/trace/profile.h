@@ -126,6 +126,7 @@ typedef struct {
     double spin_share;       // CPU time spent spinning for locks / CPU time; NaN: not known.
                              // What `perf top` would show as the share of the slow paths
     double kernel_spin_share;// of it, in the kernel's own spinlocks; NaN: not known
+    uint64_t samples;        // CPU samples spin_share was told from; 0: from clocks
     unsigned processors;     // this machine's
     unsigned threads;        // the most seen; 0: not known
     bool partial;            // interrupted, or the program had not ended

@@ -17,13 +17,19 @@
 #include "../cli/lockname.h"
 #include "../cli/preload.h"
 #include "../cli/program.h"
+#include "hotlock/wait.h"
 #include "profile.h"
 #include "record.h"
 #include "record_read.h"
+#include "sample.h"
+
+#define POLL_NS 50000000
+#define LOOK_NS 1000000000
 
 typedef struct {
     const top_options_t *o;
     char *directory;
+    sampler_t *sampler;
     pthread_t thread;
     pthread_mutex_t lock;
     pthread_cond_t done_changed;
@@ -76,23 +82,37 @@ static char **make_environment(const char *record, const char *locks, const char
 }
 
 // ------------------------------------------------------------------------- looking meanwhile
+static bool look(const watch_t *w, uint64_t begin) {
+    profile_t now;
+    profile_init(&now);
+    now.wall_s = (double)(hl_now_ns() - begin) / 1e9;
+    record_read(w->directory, &now);
+    if (w->sampler) sampler_fill(w->sampler, &now);
+    bool on = w->o->look(&now, w->o->looker);
+    profile_free(&now);
+    return on;
+}
+
 static void *watch(void *arg) {
     watch_t *w = arg;
-    bool stop = false;
+    uint64_t begin = hl_now_ns(), next = begin + LOOK_NS;
     pthread_mutex_lock(&w->lock);
-    while (!w->done) {
+    for (bool stopped = false; !w->done;) {
         struct timespec at;
         clock_gettime(CLOCK_REALTIME, &at);
-        at.tv_sec++;
-        if (pthread_cond_timedwait(&w->done_changed, &w->lock, &at) == 0 || w->done || stop)
-            continue;
+        at.tv_nsec += POLL_NS;
+        at.tv_sec += at.tv_nsec / 1000000000;
+        at.tv_nsec %= 1000000000;
+        pthread_cond_timedwait(&w->done_changed, &w->lock, &at);
         pthread_mutex_unlock(&w->lock);
-        profile_t now;
-        profile_init(&now);
-        record_read(w->directory, &now);
-        stop = !w->o->look(&now, w->o->looker);
-        profile_free(&now);
-        if (stop) kill(getpid(), SIGINT);
+        sampler_poll(w->sampler);
+        uint64_t now = hl_now_ns();
+        if (w->o->look && !stopped && now >= next) {
+            stopped = !look(w, begin);
+            if (stopped) kill(getpid(), SIGINT);
+            uint64_t took = hl_now_ns() - now;  // naming a large program takes long: then less often
+            next = hl_now_ns() + (LOOK_NS > 5 * took ? LOOK_NS : 5 * took);
+        }
         pthread_mutex_lock(&w->lock);
     }
     pthread_mutex_unlock(&w->lock);
@@ -102,7 +122,6 @@ static void *watch(void *arg) {
 // Signals are for the main thread, which waits for the program.
 static void watch_begin(watch_t *w) {
     sigset_t all, old;
-    if (!w->o->look) return;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &old);
     if (pthread_create(&w->thread, NULL, watch, w) != 0) cli_bad("cannot start a thread");
@@ -110,7 +129,6 @@ static void watch_begin(watch_t *w) {
 }
 
 static void watch_end(watch_t *w) {
-    if (!w->o->look) return;
     pthread_mutex_lock(&w->lock);
     w->done = true;
     pthread_cond_signal(&w->done_changed);
@@ -179,22 +197,29 @@ int collect_program(const top_options_t *o, profile_t *p) {
     watch_t w = {.o = o, .lock = PTHREAD_MUTEX_INITIALIZER,
                  .done_changed = PTHREAD_COND_INITIALIZER, .directory = make_directory()};
     char **env = make_environment(record, locks, setting, w.directory);
-    child_spec_t spec = {file, o->command, env, o->seconds, false};
+    child_spec_t spec = {file, o->command, env, o->seconds, o->look != NULL};
     child_result_t r;
     int saved = stdout_to_stderr();
+    w.sampler = sampler_start(o->sample_hz, o->symbols, p);
     watch_begin(&w);
     child_run(&spec, &r);
     watch_end(&w);
+    sampler_poll(w.sampler);
     stdout_back(saved);
     size_t processes = record_read(w.directory, p);
     remove_directory(w.directory);
     if (r.end == CHILD_NOT_STARTED) cli_bad("cannot run '%s': %s", file, strerror(r.code));
     note_end(p, &r);
     share_cpu(p);
+    sampler_fill(w.sampler, p);
+    sampler_stop(w.sampler);
     p->what = words(o->command);
     p->processors = (unsigned)get_nprocs();
     p->how = "every lock call was counted, every wait timed, and one hold in eight where they are "
              "frequent; CPU time of one wait in eight";
+    if (p->samples)
+        p->how = "every lock call was counted, every wait timed, and one hold in eight where they "
+                 "are frequent; shares of CPU time are of samples";
     if (!processes)
         profile_note(p, "no process of the program could be recorded: it may be static, or "
                         "unset LD_PRELOAD");
