@@ -22,11 +22,16 @@
 
 #include "bpf_gather.h"
 
-enum { RING_PAGES = 64, PROCESSES_MOST = 64, STACK_BYTES = RECORD_SHORT_STACK };
+enum {
+    RING_MOST = 256, RING_LEAST = 16, // pages; how many an ordinary user may have differs
+    PROCESSES_MOST = 64,
+    STACK_BYTES = RECORD_SHORT_STACK
+};
 
 typedef struct {
     int fd;
     struct perf_event_mmap_page *head;
+    size_t size;           // of the events, behind one page of head
     uint64_t read;
 } ring_t;
 
@@ -89,13 +94,14 @@ static bool open_ring(sampler_t *s, int cpu) {
         fd = open_event(cpu, s->hz, false);
     }
     if (fd < 0) return errno == ENODEV;  // a processor that is off
-    void *at = mmap(NULL, (RING_PAGES + 1) * s->page, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    if (at == MAP_FAILED) {
-        close(fd);
-        return false;
+    for (size_t pages = RING_MOST; pages >= RING_LEAST; pages /= 2) {
+        void *at = mmap(NULL, (pages + 1) * s->page, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+        if (at == MAP_FAILED) continue;
+        s->ring[s->count++] = (ring_t){fd, at, pages * s->page, 0};
+        return true;
     }
-    s->ring[s->count++] = (ring_t){fd, at, 0};
-    return true;
+    close(fd);
+    return false;
 }
 
 sampler_t *sampler_start(unsigned hz, const char *symbols, profile_t *p) {
@@ -118,7 +124,7 @@ sampler_t *sampler_start(unsigned hz, const char *symbols, profile_t *p) {
 void sampler_stop(sampler_t *s) {
     if (!s) return;
     for (int i = 0; i < s->count; i++) {
-        munmap(s->ring[i].head, (RING_PAGES + 1) * s->page);
+        munmap(s->ring[i].head, s->ring[i].size + s->page);
         close(s->ring[i].fd);
     }
     for (size_t i = 0; i < s->process_count; i++) gather_free(s->process[i].gather);
@@ -186,7 +192,7 @@ static void take_event(sampler_t *s, const struct perf_event_header *h) {
 
 // An event may lie across the end of the ring, so it is copied out first.
 static void drain(sampler_t *s, ring_t *r) {
-    size_t size = RING_PAGES * s->page;
+    size_t size = r->size;
     const unsigned char *data = (const unsigned char *)r->head + s->page;
     uint64_t head = __atomic_load_n(&r->head->data_head, __ATOMIC_ACQUIRE);
     while (r->read < head) {
