@@ -207,8 +207,11 @@ static void check(options_t *o)
         cli_bad("-- CMD cannot go with -p or -a; watch one of them");
     if ((c->lock || c->preload) && !c->command)
         cli_bad("--lock and --preload need a program to start; write it after --");
-    if (o->live && !isatty(STDOUT_FILENO))
+    int terminal = o->live ? open("/dev/tty", O_RDWR | O_CLOEXEC) : STDIN_FILENO;
+    if (terminal < 0)
         cli_bad("--live needs a terminal; leave it out for a report at the end");
+    if (o->live)
+        close(terminal);
     for (size_t i = 0; i < o->save_count; i++)
         check_new_file(o->save[i].path);
     if (o->workload)

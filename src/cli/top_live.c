@@ -27,10 +27,11 @@ struct top_live {
     const char *what;
     sort_t sort;
     size_t selected;
-    bool paused, help, stacks;
+    bool paused, help, stacks, changed;
     before_t *before; // what the locks had counted at the last look, to tell rates
     size_t before_count;
-    double last;
+    double last, span; // time of the last look; seconds between it and the one before
+    profile_t shown;   // of the last look, drawn again when a key changes what is to be seen
 };
 
 static const char *const sort_names[SORTS] = {"waiting", "CPU", "contended", "taken"};
@@ -49,6 +50,7 @@ top_live_t *top_live_begin(const char *what)
     const char *kind = getenv("TERM");
     v->what = what;
     v->stacks = true;
+    profile_init(&v->shown);
     v->terminal = fopen("/dev/tty", "r+e");
     if (!v->terminal)
         cli_bad("--live needs a terminal; leave it out for a report at the end");
@@ -73,6 +75,7 @@ void top_live_end(top_live_t *v)
     endwin();
     delscreen(v->screen);
     fclose(v->terminal);
+    profile_free(&v->shown);
     free(v->before);
     free(v);
 }
@@ -195,8 +198,9 @@ static void show_help(void)
         line((int)i + 2, A_NORMAL, "%s", text[i]);
 }
 
-static void show(top_live_t *v, const profile_t *p, double span)
+static void show(const top_live_t *v)
 {
+    const profile_t *p = &v->shown;
     erase();
     uint64_t waited = 0;
     for (size_t i = 0; i < p->lock_count; i++)
@@ -221,7 +225,7 @@ static void show(top_live_t *v, const profile_t *p, double span)
     size_t i = first;
     int y = 2;
     for (; i < p->lock_count && i < first + rows; i++)
-        show_lock(v, p, i, y++, span);
+        show_lock(v, p, i, y++, v->span);
     if (roomy && v->selected < p->lock_count) {
         diagnosis_t *d = diagnose(p);
         const profile_lock_t *l = &p->locks[v->selected];
@@ -237,9 +241,11 @@ static void show(top_live_t *v, const profile_t *p, double span)
 
 // ------------------------------------------------------------------------- keys
 // False: the user has had enough.
-static bool keys(top_live_t *v, size_t locks)
+static bool keys(top_live_t *v)
 {
+    size_t locks = v->shown.lock_count;
     for (int key; (key = getch()) != ERR;) {
+        v->changed = true;
         switch (key) {
         case 'q':
             return false;
@@ -272,32 +278,37 @@ static bool keys(top_live_t *v, size_t locks)
     return true;
 }
 
+static void take(top_live_t *v, profile_t *p)
+{
+    double now = seconds();
+    remember(v, &v->shown);
+    profile_free(&v->shown);
+    v->shown = *p;
+    profile_init(p);
+    symbols_resolve(&v->shown, NULL);
+    profile_finish(&v->shown);
+    v->span = now > v->last ? now - v->last : 1;
+    v->last = now;
+}
+
 bool top_live_look(profile_t *p, void *live)
 {
     top_live_t *v = live;
-    double now = seconds(), span = now - v->last;
-    if (!keys(v, p->lock_count))
+    profile_t *s = &v->shown;
+    v->changed = false;
+    if (!keys(v))
         return false;
-    symbols_resolve(p, NULL);
-    profile_finish(p);
-    order = v->sort;
-    if (order != SORT_WAIT && p->lock_count)
-        qsort(p->locks, p->lock_count, sizeof *p->locks, by_weight);
-    if (v->selected >= p->lock_count)
-        v->selected = p->lock_count ? p->lock_count - 1 : 0;
-    if (!v->paused)
-        show(v, p, span > 0 ? span : 1);
-    // A key is answered at once, not at the next second.
-    for (int tenths = 0; tenths < 8; tenths++) {
-        size_t selected = v->selected;
-        bool stacks = v->stacks, help = v->help;
-        napms(100);
-        if (!keys(v, p->lock_count))
-            return false;
-        if (selected != v->selected || stacks != v->stacks || help != v->help)
-            show(v, p, span > 0 ? span : 1);
+    if (p && !v->paused) {
+        take(v, p);
+        v->changed = true;
     }
-    remember(v, p);
-    v->last = now;
+    if (!v->changed)
+        return true;
+    order = v->sort;
+    if (s->lock_count)
+        qsort(s->locks, s->lock_count, sizeof *s->locks, by_weight);
+    if (v->selected >= s->lock_count)
+        v->selected = s->lock_count ? s->lock_count - 1 : 0;
+    show(v);
     return true;
 }

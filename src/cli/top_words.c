@@ -73,7 +73,7 @@ char *top_summary(const profile_t *p)
     FILE *out = open_memstream(&text, &size);
     for (size_t i = 0; i < p->lock_count; i++) {
         waited += p->locks[i].wait_ns;
-        spun += p->locks[i].spin_ns;
+        spun += p->locks[i].has & HAS_WAIT ? p->locks[i].spin_ns : 0;
     }
     fprintf(out, "%.2f s", p->wall_s);
     if (isfinite(p->user_s))

@@ -89,6 +89,8 @@ static int watch(watch_t *w, profile_t *p)
         if (o->look && at - shown >= 1) {
             shown = at;
             more = show(w, what, at);
+        } else if (o->look) {
+            more = o->look(NULL, o->looker); // to answer keys
         }
     }
     fill(w, what, at, p);

@@ -159,7 +159,8 @@ typedef struct {
     const char *symbols;     // --symbols: directory of debug files; NULL: the usual places
     unsigned sample_hz;      // --frequency of CPU samples; 0: none
     // Called about every second while collecting, with a profile of the time so far (not yet
-    // finished: profile_finish() has not run); NULL: nobody looks. False: stop.
+    // finished: profile_finish() has not run), which it may keep by leaving an empty one; and often
+    // in between with NULL, to answer keys. NULL: nobody looks. False: stop.
     bool (*look)(profile_t *so_far, void *looker);
     void *looker;
 } top_options_t;

@@ -107,11 +107,11 @@ static void *watch(void *arg) {
         pthread_mutex_unlock(&w->lock);
         sampler_poll(w->sampler);
         uint64_t now = hl_now_ns();
-        if (w->o->look && !stopped && now >= next) {
-            stopped = !look(w, begin);
+        if (w->o->look && !stopped) {
+            stopped = now < next ? !w->o->look(NULL, w->o->looker) : !look(w, begin);
             if (stopped) kill(getpid(), SIGINT);
             uint64_t took = hl_now_ns() - now;  // naming a large program takes long: then less often
-            next = hl_now_ns() + (LOOK_NS > 5 * took ? LOOK_NS : 5 * took);
+            if (now >= next) next = hl_now_ns() + (LOOK_NS > 5 * took ? LOOK_NS : 5 * took);
         }
         pthread_mutex_lock(&w->lock);
     }

@@ -244,6 +244,13 @@ static void copy_maps(profile_t *p, const profile_t *q, pid_t pid) {
     }
 }
 
+// The rest of the wait is sleep, or time without a processor.
+static void set_spin(profile_lock_t *l, uint64_t ns) {
+    l->has |= HAS_WAIT_SPLIT;
+    l->spin_ns = ns < l->wait_ns ? ns : l->wait_ns;
+    l->sleep_ns = l->wait_ns - l->spin_ns;
+}
+
 // What was recorded stays; samples add the CPU time. What was not recorded is a loop of its own.
 static void merge(profile_t *p, const profile_t *q, pid_t pid) {
     for (size_t i = 0; i < q->lock_count; i++) {
@@ -261,6 +268,7 @@ static void merge(profile_t *p, const profile_t *q, pid_t pid) {
         if (from->has & HAS_CPU) {
             to->has |= HAS_CPU;
             to->cpu_spin_share = from->cpu_spin_share;
+            if (to->has & HAS_WAIT) set_spin(to, from->spin_ns);
         }
         copy_stacks(p, to, q, from);
     }
@@ -281,6 +289,7 @@ void sampler_fill(sampler_t *s, profile_t *p) {
     for (size_t i = 0; i < p->lock_count; i++) {  // recorded, and no sample found it spinning
         p->locks[i].has |= HAS_CPU;
         p->locks[i].cpu_spin_share = 0;
+        set_spin(&p->locks[i], 0);
     }
     for (size_t i = 0; i < s->process_count; i++) {
         profile_t q;
