@@ -25,7 +25,9 @@ static int result(int error) {
     }
 }
 
-HLP_EXPORT int mtx_lock(mtx_t *m) { return result(hlp_mutex_lock(mutex(m))); }
+HLP_EXPORT int mtx_lock(mtx_t *m) {
+    return result(hlp_mutex_lock_from(mutex(m), __builtin_return_address(0)));
+}
 HLP_EXPORT int mtx_trylock(mtx_t *m) { return result(hlp_mutex_trylock(mutex(m))); }
 HLP_EXPORT int mtx_unlock(mtx_t *m) { return result(hlp_mutex_unlock(mutex(m))); }
 HLP_EXPORT void mtx_destroy(mtx_t *m) { hlp_mutex_destroy(mutex(m)); }

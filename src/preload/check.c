@@ -29,7 +29,7 @@ void hlp_print(hlp_line_t *l) {
     errno = saved;
 }
 
-static void say_number(hlp_line_t *l, unsigned n) {
+void hlp_say_number(hlp_line_t *l, unsigned n) {
     char digits[12], *at = digits + sizeof digits;
     do *--at = (char)('0' + n % 10);
     while (n /= 10);
@@ -66,9 +66,9 @@ void hlp_check(void) {
     hlp_say(&l, "hotlock: check: lock=");
     hlp_say(&l, hlp_op(name));
     hlp_say(&l, ": ");
-    say_number(&l, reached);
+    hlp_say_number(&l, reached);
     hlp_say(&l, " of ");
-    say_number(&l, HLP_NAMES);
+    hlp_say_number(&l, HLP_NAMES);
     hlp_say(&l, " functions reach the preload");
     hlp_add(&l, lost.text, lost.used < 800 ? lost.used : 800);
     hlp_say(&l, "\n");

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // config.c - which lock: reads HOTLOCK at the first call to any wrapper, before main included.
 //
-//   HOTLOCK=[lock=NAME][,rwlock=rw|libc][,wait=spin|yield|park][,check=1]
+//   HOTLOCK=[lock=NAME][,rwlock=rw|libc][,wait=spin|yield|park][,check=1][,report=1][,for=...]
 //
 // Nothing here needs the heap, stdio or a constructor, so the first call may come from an allocator
 // starting up. Two threads that choose at the same time choose the same.
@@ -12,19 +12,20 @@
 #include "hotlock/queue.h"
 #include "hotlock/rw.h"
 #include "preload.h"
+#include "select.h"
 
 extern char **environ;
 // The initial stack: argc, argv, 0, environment, 0. For calls that come before libc has set
 // environ.
 extern void *__libc_stack_end __attribute__((weak));
 
-bool hlp_libc_locks, hlp_libc_rwlocks;
+bool hlp_libc_locks, hlp_libc_rwlocks, hlp_selecting;
 static hl_park_t refreshing;
 
 typedef struct {
     const hlp_ops_t *ops;  // NULL: libc's locks
     hl_wait_policy_t wait;
-    bool check, libc_rwlocks;
+    bool check, report, libc_rwlocks, selects;
     const char *problem;   // what is wrong with `word`, or NULL
     const char *word, *end;
 } choice_t;
@@ -78,6 +79,16 @@ static void choose_rwlock(choice_t *c, const char *value, const char *end) {
     else if (!is_word(value, end, "rw")) c->problem = "is no reader-writer lock (rw, libc)";
 }
 
+static void choose_report(choice_t *c, const char *value, const char *end) {
+    if (is_word(value, end, "1")) c->report = true;
+    else if (!is_word(value, end, "0")) c->problem = "is neither 0 nor 1";
+}
+
+static void choose_site(choice_t *c, const char *value, const char *end) {
+    c->selects = true;
+    if (!hlp_site_is_valid(value, end)) c->problem = "is no place in a program (see hotlock run)";
+}
+
 // One setting, `key=value`, from word to end.
 static void choose_one(choice_t *c) {
     static const struct {
@@ -86,7 +97,9 @@ static void choose_one(choice_t *c) {
     } keys[] = {{"lock=", choose_lock},
                 {"rwlock=", choose_rwlock},
                 {"wait=", choose_wait},
-                {"check=", choose_check}};
+                {"check=", choose_check},
+                {"report=", choose_report},
+                {"for=", choose_site}};
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
         size_t length = strlen(keys[i].key);
         if ((size_t)(c->end - c->word) < length) continue;
@@ -105,6 +118,9 @@ static choice_t read_choice(void) {
         choose_one(&c);
         if (!c.problem) c.word = *c.end ? c.end + 1 : c.end;
     }
+    if (!c.problem && c.selects && c.ops != hlp_kinds[0])
+        c.problem = "cannot stand beside lock=: the default must be park", c.word = "for=",
+        c.end = c.word + 4;
     if (c.problem) c.ops = NULL;
     return c;
 }
@@ -175,8 +191,13 @@ __attribute__((noinline, cold)) static void choose_now(void) {
     choice_t c = read_choice();
     bool first = hl_cas(&decided, NULL, c.ops ? c.ops : &nothing_of_ours);
     const hlp_ops_t *ops = hl_load(&decided);
-    hlp_ops_t libc;
-    if (ops == &nothing_of_ours) {
+    hlp_ops_t libc, two;
+    if (c.selects && ops != &nothing_of_ours) {
+        hlp_fast.kind = HLP_KIND_NONE;
+        hlp_selecting = true;
+        two = hlp_two_ops();
+        ops = &two;
+    } else if (ops == &nothing_of_ours) {
         hlp_libc_locks = true;
         libc = libc_ops();
         ops = &libc;
@@ -198,10 +219,24 @@ void hlp_refresh_begin(void) { hl_park_lock(&refreshing); }
 void hlp_refresh_end(void) { hl_park_unlock(&refreshing); }
 
 // ------------------------------------------------------------------------- start
+static void find_sites(void) {
+    for (const char *at = environment(), *end; *at; at = *end ? end + 1 : end) {
+        for (end = at; *end && *end != ',';) end++;
+        if (end - at > 4 && memcmp(at, "for=", 4) == 0) hlp_site_add(at + 4, end);
+    }
+    hlp_sites_find();
+}
+
 // Not needed for anything: a first call that came earlier has done the same. It only makes sure
 // that neither the choice nor dlsym() happens later in a signal handler or a forked child.
 __attribute__((constructor)) static void start(void) {
     hlp_choose();
     (void)hlp_libc();
-    if (read_choice().check) hlp_check();
+    choice_t c = read_choice();
+    if (c.selects && !c.problem) find_sites();
+    if (c.check) hlp_check();
+}
+
+__attribute__((destructor)) static void end(void) {
+    if (hlp_selecting && read_choice().report) hlp_sites_report();
 }

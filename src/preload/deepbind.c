@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "preload.h"
+#include "select.h"
 
 #if defined(__x86_64__)
 #define IS_ADDRESS(type) \
@@ -121,6 +122,12 @@ __attribute__((noinline)) static void *open_and_lead_back(const char *file, int 
     return handle;
 }
 
+__attribute__((noinline)) static void *open_and_find_sites(const char *file, int mode) {
+    void *handle = hlp_libc()->dlopen(file, mode);
+    if (handle) hlp_sites_find();
+    return handle;
+}
+
 // GCC makes the last call a jump when it optimises, as this library always does, and no local has
 // its address taken; Clang can be told.
 #if defined(__has_attribute)
@@ -138,5 +145,8 @@ HLP_EXPORT void *dlopen(const char *file, int mode) {
         void *handle = open_and_lead_back(file, mode);
         if (handle) return handle;
     }
+    // A path needs no caller to be found.
+    if (file && hlp_selecting && strchr(file, '/') && hlp_sites_wait_for_a_file())
+        return open_and_find_sites(file, mode);
     JUMP return hlp_libc()->dlopen(file, mode);
 }

@@ -10,17 +10,12 @@
 
 #include "hotlock/wait.h"
 #include "preload.h"
+#include "select.h"
 
 hlp_owner_t hlp_fast;
 
 // ------------------------------------------------------------------------- whose mutex is it
 static bool is_known(int32_t kind) { return !(kind & ~(HLP_KIND_ELISION | HLP_KIND_TYPE)); }
-
-// A mutex of ours that knows its holder.
-static bool has_holder(const hlp_mutex_t *m) {
-    int32_t type = hlp_owner(m).kind & HLP_KIND_TYPE;
-    return type == PTHREAD_MUTEX_RECURSIVE || type == PTHREAD_MUTEX_ERRORCHECK;
-}
 
 bool hlp_is_ours(pthread_mutex_t *m) {
     hlp_choose();
@@ -36,6 +31,7 @@ void hlp_mutex_refresh(hlp_mutex_t *m) {
     hlp_owner_t owner = hlp_owner(m);
     if (owner.generation != hlp_fast.generation) {
         bool locked = hlp_op(is_locked)(m);
+        if (hlp_selecting) hlp_two_refresh(m);
         memset(m->lock, 0, sizeof m->lock);
         if (locked) hlp_op(trylock)((pthread_mutex_t *)(void *)m);
         hl_store(&m->in_condition, 0);
@@ -46,7 +42,7 @@ void hlp_mutex_refresh(hlp_mutex_t *m) {
 }
 
 // ------------------------------------------------------------------------- init and destroy
-static int mutex_init(pthread_mutex_t *m, const pthread_mutexattr_t *attr) {
+static int mutex_init(pthread_mutex_t *m, const pthread_mutexattr_t *attr, const void *caller) {
     hlp_choose();
     if (attr || hlp_libc_locks) {
         int error = hlp_libc()->pthread_mutex_init(m, attr);
@@ -57,6 +53,7 @@ static int mutex_init(pthread_mutex_t *m, const pthread_mutexattr_t *attr) {
     hlp_owner_t owner = hlp_owner(hlp_mutex(m));
     owner.generation = hlp_fast.generation;
     hl_store(&hlp_mutex(m)->owner, owner.both);
+    if (hl_unlikely(hlp_selecting)) hlp_two_init(m, caller);
     return 0;
 }
 
@@ -70,11 +67,11 @@ int hlp_mutex_destroy(pthread_mutex_t *m) {
 
 // ------------------------------------------------------------------------- with a holder
 static bool is_mine(const hlp_mutex_t *m) {
-    return has_holder(m) && hl_load(&m->holder) == hlp_self();
+    return hlp_has_holder(m) && hl_load(&m->holder) == hlp_self();
 }
 
 bool hlp_may_unlock(pthread_mutex_t *m) {
-    return !has_holder(hlp_mutex(m)) || is_mine(hlp_mutex(m));
+    return !hlp_has_holder(hlp_mutex(m)) || is_mine(hlp_mutex(m));
 }
 
 // The holder comes again: once more, or the error of its kind.
@@ -87,14 +84,16 @@ static int again(hlp_mutex_t *m, int error) {
 
 // What lock() returns when the lock below has answered.
 static int held(hlp_mutex_t *m, int error) {
-    if (error || !has_holder(m)) return error;
+    if (error || !hlp_has_holder(m)) return error;
     hl_store(&m->holder, hlp_self());
     m->count = 1;
     return 0;
 }
 
 // ------------------------------------------------------------------------- lock and unlock
-static int lock_ours(pthread_mutex_t *m) {
+static int lock_ours(pthread_mutex_t *m, const void *caller) {
+    if (hl_unlikely(hlp_selecting) && !hlp_has_holder(hlp_mutex(m)))
+        return hlp_two_lock_from(m, caller);
     if (is_mine(hlp_mutex(m))) return again(hlp_mutex(m), EDEADLK);
     return held(hlp_mutex(m), hlp_op(lock)(m));
 }
@@ -106,7 +105,7 @@ static int trylock_ours(pthread_mutex_t *m) {
 
 static int unlock_ours(pthread_mutex_t *m) {
     hlp_mutex_t *o = hlp_mutex(m);
-    if (has_holder(o)) {
+    if (hlp_has_holder(o)) {
         if (hl_load(&o->holder) != hlp_self()) return EPERM;
         if (--o->count) return 0;
         hl_store(&o->holder, (uintptr_t)0);
@@ -114,8 +113,8 @@ static int unlock_ours(pthread_mutex_t *m) {
     return hlp_op(unlock)(m);
 }
 
-static __attribute__((noinline)) int lock_rare(pthread_mutex_t *m) {
-    return hlp_is_ours(m) ? lock_ours(m) : hlp_libc()->pthread_mutex_lock(m);
+static __attribute__((noinline)) int lock_rare(pthread_mutex_t *m, const void *caller) {
+    return hlp_is_ours(m) ? lock_ours(m, caller) : hlp_libc()->pthread_mutex_lock(m);
 }
 
 static __attribute__((noinline)) int trylock_rare(pthread_mutex_t *m) {
@@ -126,8 +125,8 @@ static __attribute__((noinline)) int unlock_rare(pthread_mutex_t *m) {
     return hlp_is_ours(m) ? unlock_ours(m) : hlp_libc()->pthread_mutex_unlock(m);
 }
 
-HL_INLINE int mutex_lock(pthread_mutex_t *m) {
-    return hlp_is_fast(m) ? hlp_op(lock)(m) : lock_rare(m);
+HL_INLINE int mutex_lock(pthread_mutex_t *m, const void *caller) {
+    return hlp_is_fast(m) ? hlp_op(lock)(m) : lock_rare(m, caller);
 }
 
 HL_INLINE int mutex_trylock(pthread_mutex_t *m) {
@@ -138,7 +137,8 @@ HL_INLINE int mutex_unlock(pthread_mutex_t *m) {
     return hlp_is_fast(m) ? hlp_op(unlock)(m) : unlock_rare(m);
 }
 
-int hlp_mutex_lock(pthread_mutex_t *m) { return mutex_lock(m); }
+int hlp_mutex_lock(pthread_mutex_t *m) { return mutex_lock(m, NULL); }
+int hlp_mutex_lock_from(pthread_mutex_t *m, const void *caller) { return mutex_lock(m, caller); }
 int hlp_mutex_trylock(pthread_mutex_t *m) { return mutex_trylock(m); }
 int hlp_mutex_unlock(pthread_mutex_t *m) { return mutex_unlock(m); }
 
@@ -176,12 +176,14 @@ static int mutex_clocklock(pthread_mutex_t *m, clockid_t clock, const struct tim
 
 // ------------------------------------------------------------------------- the public names
 HLP_EXPORT int pthread_mutex_init(pthread_mutex_t *m, const pthread_mutexattr_t *attr) {
-    return mutex_init(m, attr);
+    return mutex_init(m, attr, __builtin_return_address(0));
 }
 
 HLP_EXPORT int pthread_mutex_destroy(pthread_mutex_t *m) { return hlp_mutex_destroy(m); }
 
-HLP_EXPORT int pthread_mutex_lock(pthread_mutex_t *m) { return mutex_lock(m); }
+HLP_EXPORT int pthread_mutex_lock(pthread_mutex_t *m) {
+    return mutex_lock(m, __builtin_return_address(0));
+}
 
 HLP_EXPORT int pthread_mutex_trylock(pthread_mutex_t *m) { return mutex_trylock(m); }
 
@@ -200,8 +202,8 @@ HLP_EXPORT int pthread_mutex_clocklock(pthread_mutex_t *m, clockid_t clock,
 #define OLD_NAME(old, new, parameters, ...) \
     HLP_EXPORT int old parameters { return new(__VA_ARGS__); }
 OLD_NAME(__pthread_mutex_init, mutex_init,
-         (pthread_mutex_t *m, const pthread_mutexattr_t *attr), m, attr)
+         (pthread_mutex_t *m, const pthread_mutexattr_t *attr), m, attr, __builtin_return_address(0))
 OLD_NAME(__pthread_mutex_destroy, hlp_mutex_destroy, (pthread_mutex_t *m), m)
-OLD_NAME(__pthread_mutex_lock, hlp_mutex_lock, (pthread_mutex_t *m), m)
+OLD_NAME(__pthread_mutex_lock, mutex_lock, (pthread_mutex_t *m), m, __builtin_return_address(0))
 OLD_NAME(__pthread_mutex_trylock, hlp_mutex_trylock, (pthread_mutex_t *m), m)
 OLD_NAME(__pthread_mutex_unlock, hlp_mutex_unlock, (pthread_mutex_t *m), m)

@@ -54,6 +54,7 @@ _Static_assert(sizeof(hlp_mutex_t) <= sizeof(pthread_mutex_t), "the mutex does n
 #define HLP_KIND_TYPE      0x003  // 0 normal, 1 recursive, 2 errorcheck, 3 adaptive
 #define HLP_KIND_ELISION   0x300  // elision asked for, or (a "normal" attribute) forbidden
 #define HLP_KIND_DESTROYED (-1)   // what libc leaves behind: any later use gives EINVAL
+#define HLP_KIND_NONE      (-2)   // no mutex has it; in hlp_fast: none is fast
 
 // ------------------------------------------------------------------------- which lock
 // The operations of the lock this process uses. They begin as stubs that choose and go on.
@@ -153,12 +154,19 @@ static inline bool hlp_is_fast(pthread_mutex_t *m) {
     return hl_likely((hl_load(&hlp_mutex(m)->owner) & ~spare.both) == hlp_fast.both);
 }
 
+// A mutex of ours that knows its holder.
+static inline bool hlp_has_holder(const hlp_mutex_t *m) {
+    int32_t type = hlp_owner(m).kind & HLP_KIND_TYPE;
+    return type == PTHREAD_MUTEX_RECURSIVE_NP || type == PTHREAD_MUTEX_ERRORCHECK_NP;
+}
+
 void hlp_mutex_refresh(hlp_mutex_t *m);
 bool hlp_may_unlock(pthread_mutex_t *m);  // of a mutex of ours: not held by somebody else
 bool hlp_is_ours(pthread_mutex_t *m);  // the whole question; a mutex of ours is fresh after it
 
 // The mutex functions for the other files: never through the PLT, where another library may sit.
 int hlp_mutex_lock(pthread_mutex_t *m);
+int hlp_mutex_lock_from(pthread_mutex_t *m, const void *caller);  // the return address
 int hlp_mutex_unlock(pthread_mutex_t *m);
 int hlp_mutex_trylock(pthread_mutex_t *m);
 int hlp_mutex_timedlock(pthread_mutex_t *m, const struct timespec *at);
@@ -248,6 +256,7 @@ typedef struct {
 
 void hlp_add(hlp_line_t *l, const char *text, size_t length);  // what does not fit is cut
 void hlp_say(hlp_line_t *l, const char *text);
+void hlp_say_number(hlp_line_t *l, unsigned n);
 void hlp_print(hlp_line_t *l);
 
 #endif

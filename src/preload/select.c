@@ -1,0 +1,266 @@
+// SPDX-License-Identifier: MIT
+// select.c - another lock for some mutexes: those that a chosen place in the program locks, or that
+// lie in a chosen variable.
+//
+//   HOTLOCK=lock=park,for=LOCK:N:KIND:BEGIN+SIZE@FILE...   KIND c: code, d: data; numbers in hex
+//
+// `hotlock run` translates what a person writes (file and line, function, variable) to addresses in
+// files; here they become addresses in this process. N is the number of the choice, for reports.
+//
+// A mutex begins with the lock `front`, a park lock of its own beside the bytes of the chosen one,
+// and moves once, for good, at the first lock() that a choice matches. The mover holds `front`
+// already; it takes the new lock, which is all zeros and known to nobody, says so in `moved`, and
+// leaves `front`. Whoever gets `front` looks at `moved` once more, finds that it is at the wrong
+// door, and goes to the other. So a mutex may be in use, with waiters, when it moves.
+//
+//   Invariant: the holder is who holds the lock that `moved` names, and only the holder changes it.
+#include <elf.h>
+#include <link.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "hotlock/park.h"
+#include "preload.h"
+#include "select.h"
+
+enum { SITES_MOST = 512 };
+
+typedef struct {
+    uintptr_t begin, end;  // 0, 0: its file is not loaded yet
+    uint64_t offset, size;
+    dev_t device;
+    ino_t file;
+    uint8_t kind;          // index of hlp_kinds, plus one
+    uint8_t choice;
+    bool data;
+} site_t;
+
+static site_t sites[SITES_MOST];
+static HL_ATOMIC(unsigned) site_count;
+static unsigned unresolved;
+static HL_ATOMIC(unsigned) moved_by[HLP_CHOICES_MOST];
+static uint8_t kind_of[HLP_CHOICES_MOST];
+
+// ------------------------------------------------------------------------- reading the setting
+static bool number(const char **at, const char *end, uint64_t *n, unsigned base) {
+    const char *from = *at;
+    for (*n = 0; *at < end; ++*at) {
+        unsigned digit = (unsigned)(**at >= 'a' ? **at - 'a' + 10 : **at - '0');
+        if (digit >= base) break;
+        *n = *n * base + digit;
+    }
+    return *at > from;
+}
+
+static bool skip(const char **at, const char *end, char c) {
+    return *at < end && *(*at)++ == c;
+}
+
+// Reads LOCK:N:KIND:BEGIN+SIZE@; what follows is the file.
+static bool read_site(const char **at, const char *end, site_t *s) {
+    const char *colon = memchr(*at, ':', (size_t)(end - *at));
+    uint64_t choice;
+    memset(s, 0, sizeof *s);
+    for (int k = 0; colon && hlp_kinds[k]; k++) {
+        size_t length = strlen(hlp_kinds[k]->name);
+        if (length == (size_t)(colon - *at) && !memcmp(*at, hlp_kinds[k]->name, length))
+            s->kind = (uint8_t)(k + 1);
+    }
+    if (!s->kind) return false;
+    *at = colon + 1;
+    if (!number(at, end, &choice, 10) || choice >= HLP_CHOICES_MOST || !skip(at, end, ':'))
+        return false;
+    s->choice = (uint8_t)choice;
+    if (*at >= end || (**at != 'c' && **at != 'd')) return false;
+    s->data = *(*at)++ == 'd';
+    return skip(at, end, ':') && number(at, end, &s->offset, 16) && skip(at, end, '+') &&
+           number(at, end, &s->size, 16) && skip(at, end, '@') && *at < end && **at == '/';
+}
+
+bool hlp_site_is_valid(const char *value, const char *end) {
+    site_t s;
+    return read_site(&value, end, &s);
+}
+
+void hlp_site_add(const char *value, const char *end) {
+    unsigned n = hl_load(&site_count);
+    char path[4096];
+    struct stat st;
+    if (n == SITES_MOST || !read_site(&value, end, &sites[n])) return;
+    size_t length = (size_t)(end - value);
+    if (length >= sizeof path) return;
+    memcpy(path, value, length);
+    path[length] = 0;
+    if (stat(path, &st) != 0) return;
+    sites[n].device = st.st_dev;
+    sites[n].file = st.st_ino;
+    kind_of[sites[n].choice] = sites[n].kind;
+    unresolved++;
+    hl_store_rel(&site_count, n + 1);
+}
+
+// ------------------------------------------------------------------------- where files lie
+static int visit(struct dl_phdr_info *info, size_t size, void *unused) {
+    struct stat st;
+    (void)size, (void)unused;
+    const char *file = *info->dlpi_name ? info->dlpi_name : "/proc/self/exe";
+    if (file[0] != '/' || stat(file, &st) != 0) return 0;
+    for (unsigned i = 0; i < hl_load(&site_count); i++) {
+        site_t *s = &sites[i];
+        if (s->end || s->device != st.st_dev || s->file != st.st_ino) continue;
+        s->begin = info->dlpi_addr + s->offset;
+        __atomic_store_n(&s->end, s->begin + s->size, __ATOMIC_RELEASE);
+        unresolved--;
+    }
+    return 0;
+}
+
+void hlp_sites_find(void) {
+    if (unresolved) dl_iterate_phdr(visit, NULL);
+}
+
+bool hlp_sites_wait_for_a_file(void) { return unresolved; }
+
+// The lock a mutex at M, about to be locked from CALLER, should have; NULL: no choice matches.
+static const site_t *chosen(const void *m, const void *caller) {
+    uintptr_t data = (uintptr_t)m, code = (uintptr_t)caller - 1;  // inside the call instruction
+    unsigned n = hl_load_acq(&site_count);
+    for (unsigned i = 0; i < n; i++) {
+        const site_t *s = &sites[i];
+        uintptr_t at = s->data ? data : code;
+        if (at < __atomic_load_n(&s->end, __ATOMIC_ACQUIRE) && at >= s->begin) return s;
+    }
+    return NULL;
+}
+
+// ------------------------------------------------------------------------- the lock with two doors
+// In the bytes that count recursion: only a mutex without a holder is chosen for.
+typedef struct {
+    uint64_t lock[2];
+    HL_ATOMIC(uint64_t) owner;
+    HL_ATOMIC(uint32_t) in_condition;
+    hl_park_t front;
+    HL_ATOMIC(uint32_t) moved;  // 0: the front door; else index of hlp_kinds, plus one
+    uint32_t spare;
+} two_t;
+_Static_assert(sizeof(two_t) <= sizeof(pthread_mutex_t), "the mutex does not fit");
+_Static_assert(offsetof(two_t, front) == offsetof(hlp_mutex_t, count), "no other bytes are free");
+
+static two_t *two(const void *m) { return (two_t *)(uintptr_t)m; }
+static const hlp_ops_t *moved_to(uint32_t moved) { return hlp_kinds[moved - 1]; }
+
+// One with a holder has its one lock, of the default kind.
+static bool has_one_door(const void *m) {
+    return hlp_has_holder((const hlp_mutex_t *)m);
+}
+#define ONLY hlp_kinds[0]
+
+static void move(two_t *t, const site_t *s) {
+    if (moved_to(s->kind)->trylock((pthread_mutex_t *)(void *)t)) return;  // it was not all zeros
+    hl_fetch_add(&moved_by[s->choice], 1u);
+    hl_store_rel(&t->moved, s->kind);  // pairs with the loads of `moved`
+    hl_park_unlock(&t->front);
+}
+
+int hlp_two_lock_from(pthread_mutex_t *m, const void *caller) {
+    two_t *t = two(m);
+    if (has_one_door(m)) return ONLY->lock(m);
+    uint32_t moved = hl_load_acq(&t->moved);
+    if (hl_unlikely(!moved)) {
+        hl_park_lock(&t->front);
+        moved = hl_load_acq(&t->moved);
+        if (!moved) {
+            const site_t *s = chosen(m, caller);
+            if (s) move(t, s);
+            return 0;
+        }
+        hl_park_unlock(&t->front);
+    }
+    return moved_to(moved)->lock(m);
+}
+
+static int two_lock(pthread_mutex_t *m) { return hlp_two_lock_from(m, NULL); }
+
+static int two_trylock(pthread_mutex_t *m) {
+    two_t *t = two(m);
+    if (has_one_door(m)) return ONLY->trylock(m);
+    uint32_t moved = hl_load_acq(&t->moved);
+    if (!moved) {
+        if (!hl_park_trylock(&t->front)) return EBUSY;
+        moved = hl_load_acq(&t->moved);
+        if (!moved) return 0;
+        hl_park_unlock(&t->front);
+    }
+    return moved_to(moved)->trylock(m);
+}
+
+static bool two_lock_until(hlp_mutex_t *m, uint64_t deadline_ns) {
+    two_t *t = two(m);
+    if (has_one_door(m)) return ONLY->lock_until(m, deadline_ns);
+    uint32_t moved = hl_load_acq(&t->moved);
+    if (!moved) {
+        if (!hl_park_lock_until(&t->front, deadline_ns)) return false;
+        moved = hl_load_acq(&t->moved);
+        if (!moved) return true;
+        hl_park_unlock(&t->front);
+    }
+    return moved_to(moved)->lock_until(m, deadline_ns);
+}
+
+static int two_unlock(pthread_mutex_t *m) {
+    two_t *t = two(m);
+    if (has_one_door(m)) return ONLY->unlock(m);
+    uint32_t moved = hl_load_acq(&t->moved);  // the holder's, or another thread's for it
+    if (moved) return moved_to(moved)->unlock(m);
+    if (hl_park_is_locked(&t->front)) hl_park_unlock(&t->front);
+    return 0;
+}
+
+static bool two_is_locked(const hlp_mutex_t *m) {
+    if (has_one_door(m)) return ONLY->is_locked(m);
+    uint32_t moved = hl_load_acq(&two(m)->moved);
+    return moved ? moved_to(moved)->is_locked(m) : hl_park_is_locked(&two(m)->front);
+}
+
+// A mutex that is being initialised has no users: nothing to hand over.
+void hlp_two_init(pthread_mutex_t *m, const void *caller) {
+    const site_t *s = has_one_door(m) ? NULL : chosen(m, caller);
+    if (!s) return;
+    hl_fetch_add(&moved_by[s->choice], 1u);
+    hl_store_rel(&two(m)->moved, s->kind);
+}
+
+// After a fork, of a mutex that has not moved: its waiters are gone, its holder is not.
+void hlp_two_refresh(hlp_mutex_t *m) {
+    two_t *t = two(m);
+    if (!has_one_door(m)) hl_store(&t->front.byte.asleep, (uint8_t)0);
+}
+
+// Spinlocks have no bytes to spare and keep the default lock.
+hlp_ops_t hlp_two_ops(void) {
+    hlp_ops_t ops = *hlp_kinds[0];
+    ops.lock = two_lock;
+    ops.trylock = two_trylock;
+    ops.unlock = two_unlock;
+    ops.lock_until = two_lock_until;
+    ops.is_locked = two_is_locked;
+    return ops;
+}
+
+// ------------------------------------------------------------------------- the report
+void hlp_sites_report(void) {
+    for (int i = 0; i < HLP_CHOICES_MOST; i++) {
+        if (!kind_of[i]) continue;
+        hlp_line_t l = {.used = 0};
+        unsigned moved = hl_load(&moved_by[i]);
+        hlp_say(&l, "hotlock: choice ");
+        hlp_say_number(&l, (unsigned)i);
+        hlp_say(&l, ": ");
+        hlp_say_number(&l, moved);
+        hlp_say(&l, moved == 1 ? " mutex" : " mutexes");
+        hlp_say(&l, " moved to ");
+        hlp_say(&l, moved_to(kind_of[i])->name);
+        hlp_say(&l, "\n");
+        hlp_print(&l);
+    }
+}
