@@ -15,7 +15,9 @@ import sys
 sys.dont_write_bytecode = True
 import child  # noqa: E402
 
-LOCKS = ["park", "tas", "ticket", "mcs", "nmcs", "nmcs4", "mcsflag", "qspin", "libc"]
+LOCKS = ["park", "tas", "ticket", "mcs", "nmcs", "nmcs4", "mcsflag", "qspin", "moved", "libc"]
+# Begins with park; each mutex the program itself locks moves to nmcs as it does (select.c).
+MOVED = "park,for=nmcs:1:c:0+ffffffff@{}"
 LIMIT = float(os.environ.get("HOTLOCK_SCENARIO_LIMIT", 30))  # seconds; a longer run is a hang
 
 # Where a lock's own promise differs from libc's mutex; docs/preload.md tells why.
@@ -57,7 +59,8 @@ def scenario_row(program, scenario, columns):
     for name, (preload, lock) in columns.items():
         if "+" in name and scenario not in STACKED:
             continue
-        got = child.run([os.path.abspath(program), scenario], LIMIT, preload, lock)
+        choice = MOVED.format(os.path.abspath(program)) if lock == "moved" else lock
+        got = child.run([os.path.abspath(program), scenario], LIMIT, preload, choice)
         cells[name] = cell(native, got)
         if cells[name] == "+":
             continue
