@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 """The kernel tree: unpack Debian's source, apply the series, copy the lock headers, configure, build."""
+import filecmp
 import glob
 import os
 import re
@@ -11,6 +12,7 @@ from common import KERNEL, Bad, Failed, digest, headers, last_error, run, say
 SERIES = os.path.join(KERNEL, "linux-6.1")
 SHARED = ("queue.h", "nmcs.h", "nmcs4.h", "ali.h")  # the same in programs and in the kernel
 NEEDED_GB = 4
+KEY = ".hotlock-key"
 
 OPERATIONS = ("TRYLOCK", "TRYLOCK_BH", "LOCK", "LOCK_BH", "LOCK_IRQ", "LOCK_IRQSAVE", "UNLOCK",
               "UNLOCK_BH", "UNLOCK_IRQ", "UNLOCK_IRQRESTORE")
@@ -45,7 +47,8 @@ def version(tarball):
                     return ".".join(re.search(rf"^{k} = (\d+)", text, re.M).group(1)
                                     for k in ("VERSION", "PATCHLEVEL"))
     except (OSError, tarfile.TarError, AttributeError) as e:
-        raise Bad(f"{tarball}: not a kernel source archive: {e}") from e
+        first = str(e).split("\n", 1)[0].rstrip(":")
+        raise Bad(f"{tarball}: not a kernel source archive: {first}") from e
     raise Bad(f"{tarball}: no kernel Makefile in it; give Debian's linux-source-6.1.tar.xz")
 
 
@@ -56,6 +59,15 @@ def series():
 def tree_key(tarball):
     shared = [os.path.join(headers(), h) for h in SHARED]
     return digest(series() + shared, os.path.getsize(tarball), int(os.path.getmtime(tarball)))
+
+
+def tree_has(tree):
+    """The key of the tree that is there."""
+    try:
+        with open(os.path.join(tree, KEY)) as f:
+            return f.read()
+    except OSError:
+        return None
 
 
 def fill(tree, tarball, log):
@@ -69,12 +81,29 @@ def fill(tree, tarball, log):
         shutil.copy(os.path.join(headers(), header), os.path.join(tree, "include/linux/hotlock"))
 
 
+def touched():
+    """Paths in the tree that the series or the headers write."""
+    paths = {f"include/linux/hotlock/{header}" for header in SHARED}
+    for patch in series():
+        with open(patch, encoding="utf-8") as f:
+            paths |= set(re.findall(r"^\+\+\+ b/(\S+)", f.read(), re.M))
+    return paths
+
+
+def keep_times(tree, old):
+    """Files that are as they were before keep their time, so make does not build all again."""
+    for path in touched():
+        new_file, old_file = os.path.join(tree, path), os.path.join(old, path)
+        if os.path.exists(old_file) and filecmp.cmp(new_file, old_file, shallow=False):
+            shutil.copystat(old_file, new_file)
+
+
 def prepare(build, tarball):
     """Gives the patched tree; unpacks it beside its place and renames it, so it is whole or not there."""
     if not os.path.exists(tarball):
         raise Bad(f"{tarball}: no such file; install linux-source-6.1, or give --source")
-    tree = os.path.join(build, f"linux-{tree_key(tarball)}")
-    if os.path.exists(tree):
+    tree, key = os.path.join(build, "linux"), tree_key(tarball)
+    if tree_has(tree) == key:
         return tree
     found = version(tarball)
     if found != "6.1":
@@ -84,12 +113,15 @@ def prepare(build, tarball):
         raise Bad(f"{build}: {free:.1f} GB free, about {NEEDED_GB} are needed")
     log = os.path.join(build, "logs", "tree.log")
     say("unpacking and patching the kernel")
-    for old in glob.glob(os.path.join(build, "linux-*")):
-        shutil.rmtree(old)
     half = os.path.join(build, "linux-half")
+    shutil.rmtree(half, ignore_errors=True)
     os.mkdir(half)
     try:
         fill(half, tarball, log)
+        keep_times(half, tree)
+        with open(os.path.join(half, KEY), "w") as f:
+            f.write(key)
+        shutil.rmtree(tree, ignore_errors=True)
         os.rename(half, tree)
     finally:
         shutil.rmtree(half, ignore_errors=True)
@@ -119,7 +151,8 @@ def make(tree, out, log, jobs, *targets):
     cc = "gcc"
     if shutil.which("ccache"):
         cc = "ccache gcc"
-        env.update(CCACHE_DIR=os.path.join(os.path.dirname(out), "ccache"), CCACHE_MAXSIZE="3G")
+        env.update(CCACHE_DIR=os.path.join(os.path.dirname(out), "ccache"), CCACHE_MAXSIZE="3G",
+                   CCACHE_BASEDIR=os.path.dirname(out))
     return run(["make", "-s", f"-j{jobs}", "-C", tree, f"O={out}", f"CC={cc}", *targets], log, env=env)
 
 
@@ -127,7 +160,7 @@ def build(build_dir, tree, variant, jobs):
     """Builds a variant unless it is there already; gives its folder."""
     out = os.path.join(build_dir, variant)
     log = os.path.join(build_dir, "logs", f"{variant}.build.log")
-    key = digest([], os.path.basename(tree), config_text(variant))
+    key = digest([], tree_has(tree), config_text(variant))
     stamp = os.path.join(out, "hotlock.key")
     if os.path.exists(stamp) and open(stamp).read() == key:
         return out

@@ -13,6 +13,7 @@ const cli_command_t cli_commands[] = {
     {"calibrate", cmd_calibrate, "measure this machine into a machine file"},
     {"machines", cmd_machines, "list the machines that can be simulated, and what is known of them"},
     {"doctor", cmd_doctor, "say what this machine supports, and what of a program is covered"},
+    {"kernel", cmd_kernel, "build, boot and judge Linux 6.1 with another spinlock"},
     {"locks", cmd_locks, "list the locks and what they cost"},
     {0},
 };

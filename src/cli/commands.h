@@ -9,6 +9,7 @@ int cmd_bench(int argc, char **argv);
 int cmd_calibrate(int argc, char **argv);
 int cmd_check(int argc, char **argv);
 int cmd_doctor(int argc, char **argv);
+int cmd_kernel(int argc, char **argv);
 int cmd_locks(int argc, char **argv);
 int cmd_machines(int argc, char **argv);
 int cmd_report(int argc, char **argv);
