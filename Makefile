@@ -8,7 +8,7 @@ RECORDS ?= 50000
 RUNS    ?= 10
 
 .DEFAULT_GOAL := all
-.PHONY: all build demo figures check install clean help need-build need-demo need-check
+.PHONY: all build demo figures check kernel-check install clean help need-build need-demo need-check
 
 all: need-build build
 
@@ -46,6 +46,12 @@ figures:
 check: need-check
 	@scripts/check $(BUILD)
 
+# Every variant of the kernel, built, booted and judged: about two hours.
+kernel-check: need-build
+	@scripts/need kernel
+	@$(MAKE) --no-print-directory build
+	@$(BUILD)/src/cli/hotlock kernel --build $(BUILD)/kernel
+
 install: all
 	@DESTDIR=$(DESTDIR) meson install -C $(BUILD) --no-rebuild
 
@@ -57,6 +63,7 @@ help:
 	@echo 'make demo             find the best lock for an unmodified Debian program'
 	@echo 'make figures          run the transcripts of README.md and docs/performance.md again'
 	@echo 'make check            run every test; the last line is the count'
+	@echo 'make kernel-check     build and boot Linux 6.1 with each of its locks (about two hours)'
 	@echo 'make install          install under PREFIX=$(PREFIX), staged under DESTDIR='
 	@echo 'make clean            remove $(BUILD)/'
 	@echo 'demo and check install the Debian packages they need (scripts/packages.txt).'
