@@ -13,9 +13,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "child.h"
 #include "cli.h"
 #include "doctor.h"
+#include "needs.h"
 #include "program.h"
 
 enum { MUTEX, COND, RWLOCK, SPIN, C11, FAMILIES };
@@ -193,55 +193,29 @@ static void look_at_object(doctor_t *d, const char *file, const object_t *o, see
                    "wraps the same functions; run a build without it");
 }
 
-static bool is_libc(const char *name)
-{
-    static const char *const parts[] = {"libc.so", "libpthread.so", "ld-linux", "linux-vdso",
-                                        "linux-gate", "libdl.so", "librt.so", "libm.so"};
-    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
-        if (strncmp(name, parts[i], strlen(parts[i])) == 0)
-            return true;
-    return false;
-}
-
-/* One line of the loader's list: "\tlibz.so.1 => /lib/libz.so.1 (0x...)". */
-static void look_at_library(doctor_t *d, char *line, seen_t *seen)
+static void look_at_library(doctor_t *d, const need_t *n, seen_t *seen)
 {
     object_t o;
-    char *path = strstr(line, "=> "), *name = line + strspn(line, " \t");
-    if (!path)
-        return;
-    name[strcspn(name, " ")] = '\0';
-    path += 3;
-    if (strncmp(path, "not found", 9) == 0) {
-        doctor_row(d, DOCTOR_BAD, name, "not found", "the program cannot start without it");
+    if (!n->path) {
+        doctor_row(d, DOCTOR_BAD, n->name, "not found", "the program cannot start without it");
         return;
     }
-    path[strcspn(path, " ")] = '\0';
-    if (is_libc(name))
-        return;
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
-        if (strncmp(name, known[i].name, strlen(known[i].name)) == 0)
-            doctor_row(d, DOCTOR_NOTE, name, "own locks", "%s", known[i].means);
-    if (read_object(path, &o, NULL, 0))
-        look_at_object(d, path, &o, seen);
+        if (strncmp(n->name, known[i].name, strlen(known[i].name)) == 0)
+            doctor_row(d, DOCTOR_NOTE, n->name, "own locks", "%s", known[i].means);
+    if (read_object(n->path, &o, NULL, 0))
+        look_at_object(d, n->path, &o, seen);
 }
 
-/* Asks the dynamic linker itself what it would load; nothing of the program runs. */
 static void look_at_libraries(doctor_t *d, const char *file, const char *linker, seen_t *seen)
 {
-    char *real = realpath(file, NULL); /* its search path may begin where it really lies */
-    char *argv[] = {(char *)linker, (char[]){"--list"}, real ? real : (char *)file, NULL};
-    child_spec_t spec = {linker, argv, NULL, 10, true};
-    child_result_t r;
-    child_run(&spec, &r);
-    char *rest = r.end == CHILD_EXITED && r.code == 0 ? r.out : NULL;
-    if (!rest)
+    need_t *needs = needs_of(file, linker);
+    if (!needs)
         doctor_row(d, DOCTOR_NOTE, "libraries", "not listed", "%s would not say what it loads",
                    linker);
-    for (char *line; rest && (line = strsep(&rest, "\n"));)
-        look_at_library(d, line, seen);
-    child_free(&r);
-    free(real);
+    for (need_t *n = needs; n && n->name; n++)
+        look_at_library(d, n, seen);
+    needs_free(needs);
 }
 
 static void look_at_surroundings(doctor_t *d, const char *file)
