@@ -12,11 +12,26 @@
 #define HOTLOCK_WAIT_H
 
 #include <errno.h>
-#include <linux/futex.h>
 #include <sched.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
+#if __has_include(<linux/futex.h>)
+#include <linux/futex.h>
+#else  // musl without the kernel's headers
+#define FUTEX_WAKE             1
+#define FUTEX_WAIT_BITSET      9
+#define FUTEX_PRIVATE_FLAG     128
+#define FUTEX_BITSET_MATCH_ANY 0xffffffffu
+#endif
+// A strict -std=c11 hides what ISO C does not have.
+#ifndef CLOCK_MONOTONIC
+#define CLOCK_MONOTONIC 1
+int clock_gettime(int, struct timespec *);
+#endif
+#if defined(__STRICT_ANSI__) && !defined(__cplusplus) && !defined(_GNU_SOURCE)
+long syscall(long, ...);
+#endif
 
 #include "atomic.h"
 
