@@ -177,6 +177,13 @@ static void check_elf(const char *file, const ElfW(Ehdr) *header, const char *pr
     check_privileges(file);
 }
 
+bool program_linker(const char *file, char *linker, size_t size)
+{
+    ElfW(Ehdr) header;
+    program_head(file, &header, sizeof header);
+    return is_elf(&header) && dynamic_linker(file, &header, linker, size);
+}
+
 /* ---- scripts ---- */
 
 /* Splits "#! /usr/bin/env python3" in place; *argument is "" if there is none. */

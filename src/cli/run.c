@@ -4,6 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "choose.h"
 #include "commands.h"
 #include "lockname.h"
 #include "preload.h"
@@ -11,15 +12,20 @@
 
 typedef struct {
     const char *lock, *preload;
-    bool check;
+    choose_t *choices;
+    bool check, quiet;
     char **command;
 } options_t;
 
-enum { KEY_PRELOAD = 0x4c00, KEY_CHECK };
+enum { KEY_PRELOAD = 0x4c00, KEY_CHECK, KEY_LOCKS };
 
 static const struct argp_option options[] = {
-    {"lock", 'l', "NAME[,POLICY]", 0,
-     "The lock; 'libc' for none. POLICY: how waiters wait, 'spin', 'yield' or 'park'", 0},
+    {"lock", 'l', "[WHAT=]NAME[,POLICY]", 0,
+     "The lock; 'libc' for none. POLICY: how waiters wait, 'spin', 'yield' or 'park'. "
+     "WHAT=NAME: only for the mutexes that WHAT stands for, FILE:LINE, a function, a variable or "
+     "TYPE::FIELD; may be repeated", 0},
+    {"locks-from", KEY_LOCKS, "FILE", 0, "Read WHAT=NAME from FILE, one a line", 0},
+    {"quiet", 'q', NULL, 0, "Do not say what each WHAT stands for, nor what it matched", 0},
     {"preload", KEY_PRELOAD, "FILE", 0, "The preload library, if not the one hotlock came with", 0},
     {"check", KEY_CHECK, NULL, 0, "Say on stderr which pthread functions reach the preload", 0},
     {0},
@@ -30,7 +36,16 @@ static error_t parse(int key, char *arg, struct argp_state *state)
     options_t *o = state->input;
     switch (key) {
     case 'l':
-        o->lock = arg;
+        if (strchr(arg, '='))
+            choose_add(o->choices, arg);
+        else
+            o->lock = arg;
+        return 0;
+    case KEY_LOCKS:
+        choose_add_file(o->choices, arg);
+        return 0;
+    case 'q':
+        o->quiet = true;
         return 0;
     case KEY_PRELOAD:
         o->preload = arg;
@@ -53,10 +68,22 @@ static const struct argp argp = {
     .doc = "Runs CMD with its pthread locks replaced by the lock NAME. The exit code is CMD's.",
 };
 
+/* The default beside choices: the only lock that others can stand beside. */
+static const char *usual_lock(const options_t *o)
+{
+    const char *usual = o->lock ? o->lock : choose_default(o->choices);
+    if (!choose_any(o->choices))
+        return usual;
+    if (usual && (strncmp(usual, "park", 4) != 0 || strcspn(usual, ",:") != 4))
+        cli_bad("cannot choose single locks beside '%s'; the others have 'park' then", usual);
+    return usual ? usual : "park";
+}
+
 int cmd_run(int argc, char **argv)
 {
-    options_t o = {0};
+    options_t o = {.choices = choose_new()};
     cli_parse(&argp, argc, argv, true, &o);
+    o.lock = usual_lock(&o);
     if (!o.lock)
         cli_bad("no lock given; use --lock NAME (see hotlock locks)");
     if (!o.command)
@@ -68,6 +95,8 @@ int cmd_run(int argc, char **argv)
     char *file = program_find(o.command[0], preload);
     char *setting = lockname_setting(&lock, o.check);
     lockname_require(&lock, preload);
+    if (choose_any(o.choices))
+        setting = cli_printf("%s%s", setting, choose_setting(o.choices, file, !o.quiet));
     char **env = preload_env(preload, setting);
     execve(file, o.command, env);
     cli_bad("cannot run '%s': %s", file, strerror(errno));

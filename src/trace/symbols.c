@@ -139,7 +139,7 @@ static void replace(char **text, const char *with)
 }
 
 // C++ names as people write them, if the C++ run-time library is there to ask.
-static char *readable(const char *name)
+char *symbols_readable(const char *name)
 {
     static char *(*demangle)(const char *, char *, size_t *, int *);
     static bool asked;
@@ -227,7 +227,7 @@ static uint32_t name_frame(profile_t *p, uint32_t frame, Dwfl *dwfl, uint32_t ou
     const char *name = symbols_function(dwfl, pc);
     if (name) {
         free(p->frames[frame].function);
-        p->frames[frame].function = readable(name);
+        p->frames[frame].function = symbols_readable(name);
     }
     Dwfl_Line *line = dwfl_module_getsrc(m, pc);
     int number = 0;

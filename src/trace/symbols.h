@@ -29,6 +29,9 @@ void symbols_end(Dwfl *dwfl);
 // The function this code address lies in, by the symbol tables only; NULL if in none. No copy.
 const char *symbols_function(Dwfl *dwfl, uint64_t pc);
 
+// A symbol's name as people write it: demangled, without a version. Free it.
+char *symbols_readable(const char *name);
+
 // "db.lock" for data of the program, from debug information or the symbol table; NULL: neither.
 // Free it.
 char *symbols_variable(Dwfl *dwfl, uint64_t address);
@@ -36,6 +39,14 @@ char *symbols_variable(Dwfl *dwfl, uint64_t address);
 // Where in a structure of this type the byte lies: ".lock", ".shard[3].lock"; "" for itself.
 // False if not inside. Appends to TEXT.
 bool symbols_field(Dwarf_Die *type, uint64_t offset, char *text, size_t size);
+
+// The structure that a pointer or reference variable points to; false if it is none.
+bool symbols_pointee(Dwarf_Die *variable, Dwarf_Die *type);
+
+// "db->lock": a global variable that points to what is at the address. READ reads a word of the
+// process. NULL: none. Free it.
+char *symbols_pointer_to(Dwfl *dwfl, uint64_t address,
+                         bool (*read)(void *arg, uint64_t address, uint64_t *value), void *arg);
 
 // Kernel function names; offset from its start if OFFSET is not NULL. NULL: none can be read.
 const char *symbols_kernel(uint64_t pc, uint64_t *offset);
