@@ -8,8 +8,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/sysinfo.h>
+#include <time.h>
 #include <unistd.h>
 
+#include "../trace/count_read.h"
 #include "../trace/symbols.h"
 #include "child.h"
 #include "commands.h"
@@ -43,18 +46,22 @@ typedef struct {
     size_t save_count;
     const char *workload, *sweep;
     long limit, detailed, stacks;
-    bool live, quiet;
+    pid_t counters;
+    bool live;
 } options_t;
 
 enum {
     KEY_LOCK = 0x5000, KEY_PRELOAD, KEY_TIME, KEY_LIMIT, KEY_STACKS, KEY_DETAIL, KEY_FORMAT,
-    KEY_LIVE, KEY_SYMBOLS, KEY_WORKLOAD, KEY_SWEEP, KEY_HZ
+    KEY_LIVE, KEY_SYMBOLS, KEY_WORKLOAD, KEY_SWEEP, KEY_HZ,
+    KEY_COUNTERS
 };
 
 // ------------------------------------------------------------------------- options
 static const struct argp_option options[] = {
     {"pid", 'p', "PID", 0, "Watch a running process", 1},
     {"all", 'a', NULL, 0, "Watch the kernel's locks, of the whole machine", 1},
+    {"counters", KEY_COUNTERS, "PID", 0,
+     "Only read what a running program counts of its named locks (hotlock/count.h), at once", 1},
     {"time", KEY_TIME, "SECONDS", 0, "Stop after so long (default: at the end, or at Ctrl-C)", 1},
     {"lock", KEY_LOCK, "NAME[,POLICY]", 0,
      "Run CMD under this lock instead of its own (see hotlock locks)", 1},
@@ -119,6 +126,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
         return 0;
     case 'p':
         c->pid = (pid_t)cli_long("--pid", arg, 1, 1 << 22);
+        return 0;
+    case KEY_COUNTERS:
+        o->counters = (pid_t)cli_long("--counters", arg, 1, 1 << 22);
         return 0;
     case 'a':
         c->all = true;
@@ -201,8 +211,10 @@ static void check_new_file(const char *path)
 static void check(options_t *o)
 {
     const top_options_t *c = &o->collect;
-    if (!c->pid && !c->all && !c->command)
+    if (!c->pid && !c->all && !c->command && !o->counters)
         cli_bad("nothing to watch; give -- CMD, -p PID or -a");
+    if (o->counters && (c->pid || c->all || c->command))
+        cli_bad("--counters only reads; leave -p, -a and -- CMD out");
     if (c->command && (c->pid || c->all))
         cli_bad("-- CMD cannot go with -p or -a; watch one of them");
     if ((c->lock || c->preload) && !c->command)
@@ -289,9 +301,48 @@ static char *command_words(const top_options_t *c)
     return text;
 }
 
+// When a process began, in seconds since the machine did.
+static double started(pid_t pid)
+{
+    char path[64], text[1024];
+    unsigned long long ticks = 0;
+    snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
+    FILE *f = fopen(path, "re");
+    size_t n = f ? fread(text, 1, sizeof text - 1, f) : 0;
+    if (f)
+        fclose(f);
+    text[n] = '\0';
+    const char *after = strrchr(text, ')');
+    if (!after || sscanf(after + 1, " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d "
+                                    "%*d %*d %*d %*d %llu", &ticks) != 1)
+        return NAN;
+    return (double)ticks / (double)sysconf(_SC_CLK_TCK);
+}
+
+static int read_counters(pid_t pid, profile_t *p)
+{
+    struct timespec now;
+    p->pid = pid;
+    p->what = cli_printf("PID %d", (int)pid);
+    p->how = "what the program counted of its named locks since it named them";
+    p->processors = (unsigned)get_nprocs();
+    int count = count_read_process(pid, p);
+    if (count < 0)
+        cli_bad("cannot read the counters of process %d: %s", (int)pid,
+                errno == ENOENT ? "there is no such process" : strerror(errno));
+    if (count == 0)
+        cli_bad("process %d counts no locks; name some with hl_lock_name() (hotlock/count.h)",
+                (int)pid);
+    clock_gettime(CLOCK_BOOTTIME, &now);
+    p->wall_s = (double)now.tv_sec + (double)now.tv_nsec / 1e9 - started(pid);
+    return CLI_OK;
+}
+
 static int collect(const options_t *o, profile_t *p)
 {
     const top_options_t *c = &o->collect;
+    if (o->counters)
+        return read_counters(o->counters, p);
     if (c->command)
         return collect_program(c, p);
     int code = c->all ? collect_system(c, p) : CLI_OK;

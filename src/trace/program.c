@@ -17,6 +17,7 @@
 #include "../cli/lockname.h"
 #include "../cli/preload.h"
 #include "../cli/program.h"
+#include "count_read.h"
 #include "hotlock/wait.h"
 #include "profile.h"
 #include "record.h"
@@ -75,8 +76,10 @@ static char **make_environment(const char *record, const char *locks, const char
                                const char *directory) {
     char *list = locks ? cli_printf("%s:%s", record, locks) : cli_printf("%s", record);
     char **plain = preload_env(list, setting);
-    char **env = child_env(plain, RECORD_ENV, directory);
+    char **recorded = child_env(plain, RECORD_ENV, directory);
+    char **env = child_env(recorded, "HOTLOCK_COUNTERS", directory);
     child_free_env(plain);
+    child_free_env(recorded);
     free(list);
     return env;
 }
@@ -207,6 +210,7 @@ int collect_program(const top_options_t *o, profile_t *p) {
     sampler_poll(w.sampler);
     stdout_back(saved);
     size_t processes = record_read(w.directory, p);
+    count_read_directory(w.directory, p);
     remove_directory(w.directory);
     if (r.end == CHILD_NOT_STARTED) cli_bad("cannot run '%s': %s", file, strerror(r.code));
     note_end(p, &r);
