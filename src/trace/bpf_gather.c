@@ -215,8 +215,10 @@ static void name_object(gather_t *g, place_t *p, const record_t *r, const unwoun
     if (p->name || p->tried == NAME_TRIES || !p->lock || !p->address ||
         (g->dwfl && dwfl_addrmodule(g->dwfl, p->address)))
         return;
-    p->tried++;
     p->name = object_name(g->dwfl, g->pid, r, frames, depth, p->address);
+    if (!p->name && g->dwfl && p->tried == 0)
+        p->name = object_name_global(g->dwfl, g->pid, p->address);
+    p->tried++;
 }
 
 // ------------------------------------------------------------------------- records
@@ -298,6 +300,13 @@ static void work_on_spin(gather_t *g, const record_t *r)
     add_stack(g, p, STACK_SPINNER, pc, pcs(g, frames, depth, pc), 1, 0);
 }
 
+// The kernel's clock page reads again while it is being updated: that is no lock.
+static bool in_clock(const gather_t *g, const record_t *r)
+{
+    const profile_map_t *m = profile_map_at(&g->maps, g->pid, r->regs[REGISTER_PC]);
+    return m && strcmp(m->path, "[vdso]") == 0;
+}
+
 static void work_on_tick(gather_t *g, const record_t *r)
 {
     g->ticks++;
@@ -314,7 +323,7 @@ void gather_record(gather_t *g, const void *record, size_t bytes)
     spin_t found;
     if (r->head.kind == RECORD_TICK) {
         work_on_tick(g, r);
-        if (!spin_at(g->spins, r, NULL, 0, &found))
+        if (in_clock(g, r) || !spin_at(g->spins, r, NULL, 0, &found))
             return;
     }
     size_t keep = sizeof r->head;
@@ -354,7 +363,8 @@ void gather_work(gather_t *g)
 void gather_clear_sums(gather_t *g)
 {
     for (size_t i = 0; i < PLACES; i++)
-        memset(&g->places[i].sums, 0, sizeof g->places[i].sums);
+        if (g->places[i].key)
+            memset(&g->places[i].sums, 0, sizeof g->places[i].sums);
 }
 
 void gather_sums(gather_t *g, uint64_t address, const futex_sums_t *s)

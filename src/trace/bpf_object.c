@@ -28,9 +28,10 @@ enum { DWARF_SP = 31 };
 #endif
 
 // ------------------------------------------------------------------------- values
-static bool read_word(const view_t *v, uint64_t address, uint64_t *value)
+static bool read_word(const void *view, uint64_t address, uint64_t *value)
 {
-    if (unwind_read(v->record, address, value, sizeof *value))
+    const view_t *v = view;
+    if (v->record && unwind_read(v->record, address, value, sizeof *value))
         return true;
     struct iovec here = {value, sizeof *value};
     struct iovec there = {(void *)(uintptr_t)address, sizeof *value};
@@ -72,38 +73,6 @@ static bool evaluate(const view_t *v, const Dwarf_Op *op, size_t count, uint64_t
 }
 
 // ------------------------------------------------------------------------- types
-// The structure a pointer variable points to; false if it is none.
-static bool pointee(Dwarf_Die *variable, Dwarf_Die *type)
-{
-    Dwarf_Attribute a;
-    Dwarf_Die die = *variable;
-    bool pointer = false;
-    for (int i = 0; i < 32; i++) {
-        if (!dwarf_attr_integrate(&die, DW_AT_type, &a) || !dwarf_formref_die(&a, type))
-            return false;
-        die = *type;
-        switch (dwarf_tag(&die)) {
-        case DW_TAG_typedef:
-        case DW_TAG_const_type:
-        case DW_TAG_volatile_type:
-        case DW_TAG_restrict_type:
-            break;
-        case DW_TAG_pointer_type:
-        case DW_TAG_reference_type:
-            if (pointer)
-                return false;
-            pointer = true;
-            break;
-        case DW_TAG_structure_type:
-        case DW_TAG_class_type:
-            return pointer;
-        default:
-            return false;
-        }
-    }
-    return false;
-}
-
 static bool is_c(Dwarf_Die *die)
 {
     Dwarf_Die cu;
@@ -137,7 +106,7 @@ static char *try_variable(const view_t *v, Dwarf_Die *variable)
     Dwarf_Op *op;
     size_t count;
     uint64_t value;
-    if (!pointee(variable, &type) || dwarf_aggregate_size(&type, &bytes) != 0)
+    if (!symbols_pointee(variable, &type) || dwarf_aggregate_size(&type, &bytes) != 0)
         return NULL;
     if (!dwarf_attr_integrate(variable, DW_AT_location, &a) ||
         dwarf_getlocation_addr(&a, v->frame->pc - v->bias, &op, &count, 1) != 1 ||
@@ -197,4 +166,15 @@ char *object_name(Dwfl *dwfl, pid_t pid, const record_t *r, const unwound_t *fra
         }
     }
     return name;
+}
+
+static bool read_live(void *arg, uint64_t address, uint64_t *value)
+{
+    return read_word(arg, address, value);
+}
+
+char *object_name_global(Dwfl *dwfl, pid_t pid, uint64_t address)
+{
+    view_t v = {.pid = pid};
+    return symbols_pointer_to(dwfl, address, read_live, &v);
 }

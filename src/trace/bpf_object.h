@@ -11,5 +11,6 @@
 // NULL: no variable points there, or there is no debug information. Free it.
 char *object_name(Dwfl *dwfl, pid_t pid, const record_t *r, const unwound_t *frames,
                   uint32_t depth, uint64_t address);
+char *object_name_global(Dwfl *dwfl, pid_t pid, uint64_t address);
 
 #endif

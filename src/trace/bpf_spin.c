@@ -12,6 +12,7 @@
 
 #define SEEN_SLOTS 8192   // program counters known not to spin
 #define LOOP_LONGEST 512  // bytes: a loop longer than that does something else too
+#define PAUSED_MOST 40    // instructions of a loop that waits
 #define CALLERS 3         // frames a pause may be away from its loop
 
 struct spin_finder {
@@ -89,8 +90,8 @@ static bool follows_pointers(const loop_t *l)
 static bool loop_waits(const loop_t *l)
 {
     summary_t s = summarize(l);
-    if (s.flags & OP_PAUSE)
-        return true;
+    if (s.flags & OP_PAUSE) // in a long loop it may be for a case that never comes
+        return s.count <= PAUSED_MOST;
     if (s.flags & (OP_CALL | OP_STORE))
         return false;
     if (s.flags & OP_ATTEMPT) // a lock taken by trying; computing what to write is an update

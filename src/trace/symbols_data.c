@@ -242,6 +242,82 @@ static char *described(const variable_t *v, uint64_t address)
     return cli_printf("%s", text);
 }
 
+// ------------------------------------------------------------------------- pointers
+bool symbols_pointee(Dwarf_Die *variable, Dwarf_Die *type)
+{
+    bool pointer = false;
+    Dwarf_Attribute a;
+    Dwarf_Die die = *variable;
+    for (int i = 0; i < 32; i++) {
+        if (!dwarf_attr_integrate(&die, DW_AT_type, &a) || !dwarf_formref_die(&a, type))
+            return false;
+        die = *type;
+        switch (dwarf_tag(&die)) {
+        case DW_TAG_typedef:
+        case DW_TAG_const_type:
+        case DW_TAG_volatile_type:
+        case DW_TAG_restrict_type:
+            break;
+        case DW_TAG_pointer_type:
+        case DW_TAG_reference_type:
+            if (pointer)
+                return false;
+            pointer = true;
+            break;
+        case DW_TAG_structure_type:
+        case DW_TAG_class_type:
+            return pointer;
+        default:
+            return false;
+        }
+    }
+    return false;
+}
+
+typedef struct {
+    bool (*read)(void *arg, uint64_t address, uint64_t *value);
+    void *arg;
+    uint64_t address;
+    size_t left; // variables that may still be read
+    char *name;
+} pointer_search_t;
+
+static int search_pointers(Dwfl_Module *m, void **kept, const char *module, Dwarf_Addr start,
+                           void *arg)
+{
+    (void)kept, (void)module, (void)start;
+    pointer_search_t *s = arg;
+    const variables_t *v = variables_of(m);
+    for (size_t i = 0; v && i < v->count && s->left; i++) {
+        Dwarf_Die type, die = v->list[i].die;
+        Dwarf_Word bytes;
+        uint64_t value;
+        if (v->list[i].end - v->list[i].start != 8 || !symbols_pointee(&die, &type) ||
+            dwarf_aggregate_size(&type, &bytes) != 0)
+            continue;
+        s->left--;
+        if (!s->read(s->arg, v->list[i].start, &value) || s->address < value ||
+            s->address - value >= bytes)
+            continue;
+        char field[256] = "";
+        const char *name = dwarf_diename(&die);
+        if (!name || !symbols_field(&type, s->address - value, field, sizeof field))
+            continue;
+        s->name = field[0] == '.' ? cli_printf("%s->%s", name, field + 1)
+                                  : cli_printf("*%s", name);
+        return DWARF_CB_ABORT;
+    }
+    return DWARF_CB_OK;
+}
+
+char *symbols_pointer_to(Dwfl *dwfl, uint64_t address,
+                         bool (*read)(void *arg, uint64_t address, uint64_t *value), void *arg)
+{
+    pointer_search_t s = {read, arg, address, 20000, NULL};
+    dwfl_getmodules(dwfl, search_pointers, &s, 0);
+    return s.name;
+}
+
 // Without debug information: the symbol table, and how far into the object.
 static char *by_symbol_table(Dwfl_Module *m, uint64_t address)
 {

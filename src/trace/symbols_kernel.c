@@ -10,7 +10,7 @@
 
 typedef struct {
     uint64_t address;
-    char *name;
+    const char *name; // in the text of the file, which is kept
 } kernel_symbol_t;
 
 typedef struct {
@@ -29,35 +29,48 @@ static int by_address(const void *a, const void *b)
 static void add(kernel_symbols_t *to, uint64_t address, const char *name)
 {
     if (to->count == to->room) {
-        to->room = to->room ? 2 * to->room : 16384;
+        to->room = to->room ? 2 * to->room : 65536;
         to->list = cli_grow(to->list, to->room, sizeof *to->list);
     }
-    to->list[to->count++] = (kernel_symbol_t){address, cli_printf("%s", name)};
+    to->list[to->count++] = (kernel_symbol_t){address, name};
 }
 
+static char *read_all(const char *path)
+{
+    size_t have = 0, room = 1 << 20, got;
+    FILE *f = fopen(path, "re");
+    if (!f)
+        return NULL;
+    char *text = cli_grow(NULL, room, 1);
+    while ((got = fread(text + have, 1, room - have - 1, f)) > 0)
+        if ((have += got) == room - 1)
+            text = cli_grow(text, room *= 2, 1);
+    fclose(f);
+    text[have] = 0;
+    return text;
+}
+
+// "ffffffff81000000 T name\t[module]", some hundred thousand lines: no scanf().
 static void read_symbols(void)
 {
     static bool done;
     if (done)
         return;
     done = true;
-    FILE *f = fopen("/proc/kallsyms", "re");
-    if (!f)
-        return;
-    char *line = NULL;
-    size_t room = 0;
-    while (getline(&line, &room, f) > 0) {
-        uint64_t address;
-        char type, name[512];
-        if (sscanf(line, "%" SCNx64 " %c %511s", &address, &type, name) != 3 || !address)
+    char *text = read_all("/proc/kallsyms"), *end, *next;
+    for (char *line = text; line && *line; line = next) {
+        next = strchr(line, '\n');
+        next = next ? next + 1 : line + strlen(line);
+        uint64_t address = strtoull(line, &end, 16);
+        if (!address || end[0] != ' ' || !end[1] || end[2] != ' ')
             continue;
-        if (strchr("tTwW", type))
+        char *name = end + 3;
+        name[strcspn(name, "\t\n")] = 0;
+        if (strchr("tTwW", end[1]))
             add(&functions, address, name);
-        else if (strchr("dDbBrR", type))
+        else if (strchr("dDbBrR", end[1]))
             add(&variables, address, name);
     }
-    free(line);
-    fclose(f);
     qsort(functions.list, functions.count, sizeof *functions.list, by_address);
     qsort(variables.list, variables.count, sizeof *variables.list, by_address);
 }

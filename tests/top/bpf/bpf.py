@@ -1,0 +1,309 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""hotlock top -p and -a against a program that knows its own locks: names, kinds, shares, stacks;
+then what must be refused, and that a program watched a hundred times is none the worse.
+
+bpf.py HOTLOCK PLANTED
+"""
+import contextlib
+import ctypes
+import json
+import mmap
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+
+sys.path.insert(0, str(pathlib.Path(__file__).parents[2] / "workloads"))
+from tap import check, done, run  # noqa: E402
+
+HOTLOCK, PLANTED = sys.argv[1], sys.argv[2]
+LOCKS = ["registry", "session", "table", "gate", "turnstile"]
+NAMES = {"registry": "registry.shard[2].guard", "session": "struct session.door",
+         "table": "table.latch", "gate": "gate.busy", "turnstile": "turnstile"}
+KINDS = {"registry": "mutex", "session": "mutex", "table": "rwlock", "gate": "home-made loop",
+         "turnstile": "spinlock"}
+TIMES = 100  # of attaching and leaving
+
+
+class Sums(ctypes.Structure):
+    _fields_ = [(name, ctypes.c_uint64) for name in ("wait", "waits", "hold", "spin")]
+
+
+class Truth(ctypes.Structure):
+    _fields_ = [("now", ctypes.c_uint64), ("cpu", ctypes.c_uint64), ("lock", Sums * len(LOCKS)),
+                ("jobs", ctypes.c_uint64), ("work", ctypes.c_uint64)]
+
+
+class Planted:
+    """The program, and what it has measured of itself."""
+
+    def __init__(self, folder, program=PLANTED, **more):
+        self.file = pathlib.Path(folder) / "truth"
+        self.process = subprocess.Popen([program, self.file], stdin=subprocess.PIPE,
+                                        stdout=subprocess.PIPE, text=True, **more)
+        self.process.stdout.readline()
+        with open(self.file, "rb") as f:
+            self.bytes = mmap.mmap(f.fileno(), 0, access=mmap.ACCESS_READ)
+
+    @property
+    def pid(self):
+        return str(self.process.pid)
+
+    def truth(self):
+        return Truth.from_buffer_copy(self.bytes)
+
+    def end(self):
+        """Its last line and exit code."""
+        with contextlib.suppress(OSError):
+            self.process.stdin.close()
+        text = self.process.stdout.read()
+        return text.strip(), self.process.wait()
+
+
+def delta(before, after):
+    """Of each lock: what the program measured between two moments."""
+    return {name: {field: getattr(after.lock[i], field) - getattr(before.lock[i], field)
+                   for field, _ in Sums._fields_} for i, name in enumerate(LOCKS)}
+
+
+def top(*options):
+    """The result of hotlock top as a dictionary, and what is wrong if there is none."""
+    r = run(HOTLOCK, "top", *options, "--json")
+    if r.returncode:
+        return None, f"exit {r.returncode}: {r.stderr}"
+    return json.loads(r.stdout), None
+
+
+def lock_of(result, name):
+    return next((l for l in result["locks"] if l["name"] == NAMES[name]), None)
+
+
+def apart(what, got, want, tolerance):
+    """A complaint if two figures differ by more than this factor."""
+    if got and want and want / tolerance <= got <= want * tolerance:
+        return ""
+    return f"{what}: {got} instead of {want} (within a factor of {tolerance})\n"
+
+
+# ------------------------------------------------------------------------- what it finds
+def check_found(result):
+    problem = ""
+    for name in LOCKS:
+        lock = lock_of(result, name)
+        if not lock:
+            problem += f"no {NAMES[name]} among {[l['name'] for l in result['locks']]}\n"
+        elif lock["kind"] != KINDS[name]:
+            problem += f"{NAMES[name]} is a {lock['kind']} instead of a {KINDS[name]}\n"
+    check("every kind of lock is found and named", problem)
+    text = json.dumps(result["locks"])
+    check("a thread waiting for work waits for no lock",
+          "jobs_there" in text and "jobs_there is listed")
+
+
+def check_figures(result, measured, wall, cpu):
+    problem = ""
+    waits = {n: lock_of(result, n)["wait_ns"] or 0 for n in ("registry", "session", "table")}
+    for name in ("registry", "table"):
+        problem += apart(f"waiting for {name} to that for session",
+                         waits[name] / max(1, waits["session"]),
+                         measured[name]["wait"] / measured["session"]["wait"], 1.35)
+    check("waiting, as the program's own clock has it", problem)
+    problem = ""
+    for name in ("registry", "session", "table", "turnstile"):
+        got, want = lock_of(result, name)["utilisation"], measured[name]["hold"] / wall
+        if got is None or abs(got - want) > 0.15:
+            problem += f"{name} is held {got} of the time instead of {want:.2f}\n"
+    check("the share of time each lock is held", problem)
+    problem = ""
+    for name in ("gate", "turnstile"):
+        got, want = lock_of(result, name)["cpu_spin_share"], measured[name]["spin"] / cpu
+        if got is None or abs(got - want) > 0.15:
+            problem += f"spinning for {name} takes {got} of the CPU time instead of {want:.2f}\n"
+    check("the share of CPU time spent spinning", problem)
+
+
+def stacks(lock, role):
+    """Function names, without what the compiler adds to a copy of its own."""
+    return [[(f["function"] or "?").split(".")[0] for f in s["frames"]] for s in lock["stacks"] if s["role"] == role]
+
+
+def check_stacks(result):
+    problem = ""
+    for name in ("registry", "session", "table"):
+        lock = lock_of(result, name)
+        waiter, holder = stacks(lock, "waiter"), stacks(lock, "holder")
+        if not waiter or waiter[0][0] != f"want_{name}":
+            problem += f"{name} is waited for in {waiter[:1]}\n"
+        if not holder or holder[0][0] != f"hold_{name}":
+            problem += f"{name} is held in {holder[:1]}\n"
+        if waiter and f"wants_{name}" not in waiter[0]:
+            problem += f"who called want_{name}() is lost: {waiter[0]}\n"
+    spinner = stacks(lock_of(result, "gate"), "spinner")
+    if not spinner or spinner[0][:2] != ["gate_lock", "want_gate"]:
+        problem += f"the inlined loop is in {spinner[:1]}\n"
+    check("who waits and who made them wait", problem)
+
+
+def check_program(folder):
+    planted = Planted(folder)
+    before = planted.truth()
+    result, problem = top("-p", planted.pid, "--time", "2.5")
+    after = planted.truth()
+    check("a running program can be watched", problem)
+    if result:
+        check_found(result)
+        if all(lock_of(result, name) for name in LOCKS):
+            check_figures(result, delta(before, after), after.now - before.now,
+                          after.cpu - before.cpu)
+            check_stacks(result)
+    planted.end()
+
+
+def check_kernel(folder):
+    planted = Planted(folder)
+    result, problem = top("-a", "-p", planted.pid, "--time", "2")
+    check("the kernel and a program can be watched together", problem)
+    if result:
+        names = {l["name"]: l["kind"] for l in result["locks"]}
+        check("the kernel's lock of the address space is there and named",
+              names.get("mmap_lock of planted") != "kernel rwsem" and str(names))
+        check("and in the same table the program's", NAMES["registry"] not in names and str(names))
+    planted.end()
+
+
+def check_stripped(folder):
+    program = pathlib.Path(folder) / "stripped"
+    shutil.copy(PLANTED, program)
+    run("strip", program)
+    planted = Planted(folder, program)
+    result, problem = top("-p", planted.pid, "--time", "1")
+    check("a stripped program can be watched", problem)
+    if result:
+        mutexes = [l for l in result["locks"] if l["kind"] == "mutex"]
+        check("its locks have addresses, and it is said that names are missing",
+              not (mutexes and all(l["address"] for l in mutexes) and
+                   any("symbols" in n for n in result["notes"])) and json.dumps(result["notes"]))
+    planted.end()
+
+
+# ------------------------------------------------------------------------- what it refuses
+def refuses(name, pattern, *command):
+    r = run(*command)
+    good = r.returncode == 2 and not r.stdout and r.stderr.count("\n") == 1 and pattern in r.stderr
+    check(name, not good and f"exit {r.returncode}, wanted '{pattern}' in: {r.stderr}{r.stdout}")
+
+
+def check_refusals(folder):
+    ended = subprocess.Popen(["true"])
+    os.waitid(os.P_PID, ended.pid, os.WEXITED | os.WNOWAIT)
+    refuses("one that has ended is refused", "has ended", HOTLOCK, "top", "-p", ended.pid)
+    ended.wait()
+    refuses("a number that is no process is refused", "no process", HOTLOCK, "top", "-p",
+            ended.pid)
+    refuses("a thread of the kernel is refused", "thread of the kernel", HOTLOCK, "top", "-p", "2")
+    planted = Planted(folder)
+    thread = next(t for t in os.listdir(f"/proc/{planted.pid}/task") if t != planted.pid)
+    refuses("a thread is refused, and its process named", f"-p {planted.pid}", HOTLOCK, "top",
+            "-p", thread)
+    nobody = ["setpriv", "--reuid=nobody", "--regid=nogroup", "--clear-groups",
+              "--bounding-set=-all"]
+    refuses("another user's process is refused", "another user", *nobody, HOTLOCK, "top", "-p",
+            planted.pid)
+    refuses("without capabilities -a is refused, and what works named", "CMD", *nobody, HOTLOCK,
+            "top", "-a")
+    planted.end()
+    # Its own process it may look into, and yet not attach to.
+    with tempfile.TemporaryDirectory() as own:
+        os.chmod(own, 0o777)
+        theirs = Planted(own, user="nobody", group="nogroup")
+        refuses("without capabilities -p is refused, and what works named", "CAP_BPF", *nobody,
+                HOTLOCK, "top", "-p", theirs.pid)
+        theirs.end()
+
+
+# ------------------------------------------------------------------------- what it leaves behind
+def programs_left():
+    r = run("bpftool", "prog", "show", "--json")
+    return sum(p.get("name") in ("switched", "waking", "tick") for p in json.loads(r.stdout))
+
+
+def check_untouched(folder):
+    planted = Planted(folder)
+    code = {(l.split()[0], l.split()[1]) for l in open(f"/proc/{planted.pid}/maps")
+            if "r-xp" in l or "r--p" in l}
+    problem, work = "", planted.truth().work
+    for i in range(TIMES // 4):
+        # Four at a time, and some of them killed without a chance to clean up.
+        four = [subprocess.Popen([HOTLOCK, "top", "-p", planted.pid, "--time", "0.01", "--json"],
+                                 stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+                for _ in range(4)]
+        if i % 5 == 0:
+            four[1].send_signal(signal.SIGKILL)
+        for p in four:
+            error = p.communicate()[1]
+            if p.returncode not in (0, -signal.SIGKILL):
+                problem += f"exit {p.returncode}: {error}"
+        now = planted.truth().work
+        if planted.process.poll() is not None:
+            problem += "the program has ended\n"
+            break
+        work = now
+    check(f"attaching {TIMES} times works", problem)
+    after = {(l.split()[0], l.split()[1]) for l in open(f"/proc/{planted.pid}/maps")
+             if "r-xp" in l or "r--p" in l}
+    check("its code is where it was", code - after and f"gone: {code - after}")
+    status = open(f"/proc/{planted.pid}/status").read()
+    check("nobody traces it", "TracerPid:\t0\n" not in status and status)
+    check("it worked all the time", not work and "no work done")
+    end = planted.end()
+    check("it ends as if nothing had happened", end != ("ended well", 0) and str(end))
+    left = programs_left()
+    check("no BPF program is left", left and f"{left} are")
+
+
+def check_interrupt(folder):
+    planted = Planted(folder)
+    p = subprocess.Popen([HOTLOCK, "top", "-p", planted.pid, "--json"], stdout=subprocess.PIPE,
+                         stderr=subprocess.PIPE, text=True)
+    begun = planted.truth().lock[0].waits
+    while p.poll() is None and (not programs_left() or planted.truth().lock[0].waits < begun + 9):
+        os.sched_yield()
+    p.send_signal(signal.SIGINT)
+    text, error = p.communicate()
+    good = p.returncode == 130 and json.loads(text)["partial"] and json.loads(text)["locks"]
+    check("Ctrl-C prints what there is, and says it is not all",
+          not good and f"exit {p.returncode}: {error}{text[:200]}")
+    planted.end()
+    # And a program that ends while it is watched.
+    planted = Planted(folder)
+    p = subprocess.Popen([HOTLOCK, "top", "-p", planted.pid, "--json"], stdout=subprocess.PIPE,
+                         stderr=subprocess.PIPE, text=True)
+    begun = planted.truth().lock[0].waits
+    while p.poll() is None and (not programs_left() or planted.truth().lock[0].waits < begun + 20):
+        os.sched_yield()
+    planted.end()
+    text, error = p.communicate()
+    check("the end of the program is the end of watching it",
+          p.returncode and f"exit {p.returncode}: {error}")
+
+
+def main():
+    probe = run(HOTLOCK, "top", "-a", "--time", "0.01", "--json")
+    if probe.returncode == 2:
+        print(f"1..0 # SKIP no BPF here: {probe.stderr.strip()}")
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        check_program(folder)
+        check_kernel(folder)
+        check_stripped(folder)
+        check_refusals(folder)
+        check_interrupt(folder)
+        check_untouched(folder)
+    done()
+
+
+main()
