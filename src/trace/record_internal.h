@@ -88,8 +88,7 @@ typedef struct {
     record_stack_t *pending;    // where pending_ns of waiting goes once nothing is held up by it
     uint64_t pending_ns;
     record_slot_t *reading;     // the read hold that is timed
-    uint64_t reading_since;
-    uint32_t reading_weight;
+    uint64_t reading_since, reading_piled;
     rec_cached_t cached[REC_CACHED];
 } rec_thread_t;
 

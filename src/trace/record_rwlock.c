@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // record_rwlock.c - reader-writer locks. Readers hold together, so what they count they add
-// atomically, and the time one reader held is kept by the reader.
+// atomically, and the time one reader held is kept by the reader: of one read in eight, and one
+// at a time. Waiting that several readers cause together is put down to each of them.
 #include "record_hold.h"
 
 #define CALLER __builtin_return_address(0)
@@ -9,26 +10,49 @@ static record_slot_t *find(pthread_rwlock_t *l) { return rec_find(l, RECORD_RWLO
 
 static void *plain(pthread_rwlock_t *l) { return l; }
 
-static void note_read(record_slot_t *s, bool waited) {
-    if (hl_unlikely(!rec_me.number)) rec_take_number();
-    (void)__atomic_fetch_add(&s->acquisitions, 1, __ATOMIC_RELAXED);
-    (void)__atomic_fetch_add(&s->reads, 1, __ATOMIC_RELAXED);
-    if (waited) (void)__atomic_fetch_add(&s->reads_contended, 1, __ATOMIC_RELAXED);
-    if (rec_me.reading || rec_random() % 8) return;
-    rec_me.reading = s;
-    rec_me.reading_since = hl_ticks();
+enum { READS_PER_SAMPLE = 8 };
+
+static void add(uint64_t *to, uint64_t by) { (void)__atomic_fetch_add(to, by, __ATOMIC_RELAXED); }
+
+// A writer freed it with somebody waiting, and the first to get it is a reader.
+static void note_handoff(record_slot_t *s) {
+    uint64_t freed = __atomic_exchange_n(&s->freed, 0, __ATOMIC_RELAXED), now = hl_ticks();
+    if (!freed) return;
+    uint64_t ns = now > freed ? rec_ns(now - freed) : 0;
+    add(&s->handoffs, 1);
+    add(&s->handoff, ns);
+    if (ns > s->handoff_worst) s->handoff_worst = ns;
+    (void)__atomic_fetch_add(&s->handoff_hist[profile_bucket(ns)], 1, __ATOMIC_RELAXED);
 }
 
-static void end_read(record_slot_t *s) {
-    if (rec_me.reading != s) return;
-    uint64_t now = hl_ticks(), since = rec_me.reading_since;
+static void note_read(record_slot_t *s, bool waited) {
+    if (hl_unlikely(!rec_me.number)) rec_take_number();
+    if (hl_unlikely(__atomic_load_n(&s->freed, __ATOMIC_RELAXED))) note_handoff(s);
+    add(&s->acquisitions, 1);
+    add(&s->reads, 1);
+    if (waited) add(&s->reads_contended, 1);
+    if (rec_me.reading || rec_random() % READS_PER_SAMPLE) return;
+    rec_me.reading = s;
+    rec_me.reading_since = hl_ticks();
+    rec_me.reading_piled = record_piled_up(hl_load(&s->crowd), rec_me.reading_since);
+}
+
+static rec_blame_t end_read(record_slot_t *s) {
+    rec_blame_t blame = {0, 0};
+    if (rec_me.reading != s) return blame;
+    uint64_t now = hl_ticks(), since = rec_me.reading_since, crowd = hl_load(&s->crowd);
     uint64_t ns = now > since ? rec_ns(now - since) : 0;
+    uint64_t piled = record_piled_up(crowd, now);
     rec_me.reading = NULL;
-    (void)__atomic_fetch_add(&s->hold, 8 * ns, __ATOMIC_RELAXED);
-    (void)__atomic_fetch_add(&s->hold_weight, 8, __ATOMIC_RELAXED);
-    (void)__atomic_fetch_add(&s->holds, 1, __ATOMIC_RELAXED);
-    (void)__atomic_fetch_add(&s->hold_hist[profile_bucket(ns)], 8, __ATOMIC_RELAXED);
+    add(&s->hold, READS_PER_SAMPLE * ns);
+    add(&s->hold_weight, READS_PER_SAMPLE);
+    add(&s->holds, 1);
+    (void)__atomic_fetch_add(&s->hold_hist[profile_bucket(ns)], READS_PER_SAMPLE, __ATOMIC_RELAXED);
     if (ns > s->hold_worst) s->hold_worst = ns;
+    blame.count = READS_PER_SAMPLE * (crowd & RECORD_WAITERS);
+    if (piled > rec_me.reading_piled)
+        blame.waiting = READS_PER_SAMPLE * rec_ns(piled - rec_me.reading_piled);
+    return blame;
 }
 
 #define READ_LOCK(l, call)                                                    \
@@ -100,15 +124,12 @@ REC_EXPORT int pthread_rwlock_trywrlock(pthread_rwlock_t *l) {
     return result;
 }
 
-// A writer is the owner and the lock's depth is 1; anyone else who unlocks is a reader. Whoever
-// makes writers wait by reading is told from the crowd, as a holder is.
+// A writer is the owner and the lock's depth is 1; anyone else who unlocks is a reader.
 REC_EXPORT int pthread_rwlock_unlock(pthread_rwlock_t *l) {
     record_slot_t *s = find(l);
     if (!s) return rec_next()->pthread_rwlock_unlock(l);
     bool writer = s->depth && s->owner == rec_me.number;
-    rec_blame_t b = {0, 0};
-    if (writer) b = rec_freed(s);
-    else end_read(s);
+    rec_blame_t b = writer ? rec_freed(s) : end_read(s);
     int result = rec_next()->pthread_rwlock_unlock(l);
     if (b.count) rec_charge(rec_stack(s, STACK_HOLDER, CALLER), b.count, b.waiting);
     rec_flush();

@@ -25,6 +25,7 @@
 enum {
     RING_MOST = 256, RING_LEAST = 16, // pages; how many an ordinary user may have differs
     PROCESSES_MOST = 64,
+    FEWEST = 5,  // samples that make a loop worth a row
     STACK_BYTES = RECORD_SHORT_STACK
 };
 
@@ -252,19 +253,20 @@ static void set_spin(profile_lock_t *l, uint64_t ns) {
 }
 
 // What was recorded stays; samples add the CPU time. What was not recorded is a loop of its own.
-static void merge(profile_t *p, const profile_t *q, pid_t pid) {
+static void merge(profile_t *p, const profile_t *q, pid_t pid, unsigned hz) {
     for (size_t i = 0; i < q->lock_count; i++) {
         const profile_lock_t *from = &q->locks[i];
         const profile_map_t *map = from->address ? profile_map_at(q, pid, from->address) : NULL;
         if (map && strncmp(map->path, "[vvar", 5) == 0) continue;  // reading the clock, not a lock
         profile_lock_t *to = recorded(p, pid, from->address);
+        if (!to && (double)from->spin_ns * hz < FEWEST * 1e9) continue;
         if (!to) {
             to = profile_lock(p, pid, from->address, from->kind);
             to->has = HAS_CPU;
             to->spin_ns = from->spin_ns;
-            to->name = from->name ? cli_printf("%s", from->name) : NULL;
             copy_maps(p, q, pid);
         }
+        if (!to->name && from->name) to->name = cli_printf("%s", from->name);
         if (from->has & HAS_CPU) {
             to->has |= HAS_CPU;
             to->cpu_spin_share = from->cpu_spin_share;
@@ -300,7 +302,7 @@ void sampler_fill(sampler_t *s, profile_t *p) {
         gather_ticks(s->process[i].gather, &of_process, &unused, &unused);
         for (size_t k = 0; k < q.lock_count; k++)  // shares of the process -> of the whole run
             q.locks[k].cpu_spin_share *= (double)of_process / (double)all;
-        merge(p, &q, s->process[i].pid);
+        merge(p, &q, s->process[i].pid, s->hz);
         profile_free(&q);
     }
     p->spin_share = (double)spinning / (double)all;
