@@ -34,6 +34,11 @@ typedef struct {
     bool several;
 } row_t;
 
+typedef struct {
+    uint64_t lock;
+    const char *class;
+} known_t;
+
 struct kernel_watch {
     unsigned hz;
     pid_t pid; // whose locks are joined; 0: nobody's
@@ -46,6 +51,8 @@ struct kernel_watch {
     uint64_t spins_dropped;
     row_t *rows;
     size_t row_count;
+    known_t *known; // what single addresses are, told by one of their call sites
+    size_t known_count;
 };
 
 // ------------------------------------------------------------------------- stacks
@@ -128,6 +135,7 @@ kernel_watch_t *kernel_watch_start(const top_options_t *o)
     w->finder = spin_new(NULL, 0);
     w->spins = cli_alloc(SPINS_MOST * sizeof *w->spins);
     w->rows = cli_alloc(ROWS_MOST * sizeof *w->rows);
+    w->known = cli_alloc(ROWS_MOST * sizeof *w->known);
     load(w, instead);
     if (kernel_bpf__attach(w->bpf) != 0)
         cli_bad("the lock tracepoints cannot be attached to: %s; %s", bpf_complaint(), instead);
@@ -153,6 +161,7 @@ void kernel_watch_stop(kernel_watch_t *w)
     spin_free(w->finder);
     forget_rows(w);
     free(w->rows);
+    free(w->known);
     free(w->spins);
     free(w);
 }
@@ -185,11 +194,24 @@ static void ask_slab(const kernel_watch_t *w, uint64_t lock, char name[SLAB_NAME
         snprintf(name, SLAB_NAME, "%s", q.name);
 }
 
+// A lock is taken in many places, and few of them say what it is: what one says holds for all.
+static const char *class_of(kernel_watch_t *w, uint64_t lock, const char *caller)
+{
+    const char *class = kernel_class(caller);
+    for (size_t i = 0; lock && i < w->known_count; i++)
+        if (w->known[i].lock == lock)
+            return w->known[i].class;
+    if (class && lock && w->known_count < ROWS_MOST)
+        w->known[w->known_count++] = (known_t){lock, class};
+    return class;
+}
+
 // The name of a single lock, or of the class whose members share a row. Free it.
-static char *name_of(uint32_t what, const char *slab, const char *comm, uint64_t lock,
-                     const char *caller, bool *class)
+static char *name_of(kernel_watch_t *w, uint32_t what, const char *slab, const char *comm,
+                     uint64_t lock, const char *caller, bool *class)
 {
     const char *variable = lock ? symbols_kernel_variable(lock) : NULL;
+    const char *known = class_of(w, lock, caller);
     *class = false;
     if (what == SITE_MMAP_LOCK)
         return cli_printf("mmap_lock of %.16s", comm);
@@ -197,16 +219,16 @@ static char *name_of(uint32_t what, const char *slab, const char *comm, uint64_t
         return cli_printf("siglock of %.16s", comm);
     if (variable)
         return cli_printf("%s", variable);
-    if (kernel_class(caller) && strcmp(kernel_class(caller), "futex bucket") == 0)
-        return cli_printf("futex bucket");
+    if (known && strcmp(known, "futex bucket") == 0)
+        return cli_printf("%s", known);
     *class = true;
-    // Objects of general size say nothing; who takes the lock does.
-    if (slab[0] && strncmp(slab, "kmalloc", 7) != 0)
+    // Objects of general size, or of merged caches, say nothing; who takes the lock does.
+    if (slab[0] && slab[0] != '?' && strncmp(slab, "kmalloc", 7) != 0)
         return cli_printf("%.*s", SLAB_NAME, slab);
-    if (kernel_class(caller))
-        return cli_printf("%s", kernel_class(caller));
-    *class = lock == 0;
-    return NULL;
+    if (known)
+        return cli_printf("%s", known);
+    *class = slab[0] || lock == 0;
+    return caller[0] ? cli_printf("lock in %s()", caller) : NULL;
 }
 
 static profile_lock_t *row_of(kernel_watch_t *w, profile_t *p, uint64_t lock, const char *kind,
@@ -269,18 +291,25 @@ static void add_sums(site_sums_t *to, const site_sums_t *s)
         to->histogram[i] += s->histogram[i];
 }
 
+static uint32_t stack_of(const kernel_watch_t *w, const site_key_t *key,
+                         uint64_t frames[SITE_FRAMES])
+{
+    uint64_t stack[SITE_FRAMES] = {0};
+    uint32_t id = (uint32_t)key->stack;
+    if (key->stack < 0 || bpf_map_lookup_elem(bpf_map__fd(w->bpf->maps.stacks), &id, stack) != 0)
+        return 0;
+    return plain_stack(stack, frames);
+}
+
 static void fill_site(kernel_watch_t *w, profile_t *p, const site_key_t *key, site_sums_t *s)
 {
-    uint64_t stack[SITE_FRAMES] = {0}, frames[SITE_FRAMES];
-    uint32_t depth = 0, id = (uint32_t)key->stack;
+    uint64_t frames[SITE_FRAMES];
+    uint32_t depth = stack_of(w, key, frames);
     bool class;
-    if (key->stack >= 0 &&
-        bpf_map_lookup_elem(bpf_map__fd(w->bpf->maps.stacks), &id, stack) == 0)
-        depth = plain_stack(stack, frames);
-    else
+    if (!depth)
         p->dropped.stacks += s->waits;
     const char *caller = depth ? symbols_kernel(frames[0], NULL) : "";
-    char *name = name_of(key->what, s->slab, s->comm, key->lock, caller, &class);
+    char *name = name_of(w, key->what, s->slab, s->comm, key->lock, caller, &class);
     profile_lock_t *l = row_of(w, p, key->lock, kind_of(key->flags), name, class, caller);
     if (!l) {
         p->dropped.locks++;
@@ -310,6 +339,14 @@ static void fill_sites(kernel_watch_t *w, profile_t *p)
     int fd = bpf_map__fd(w->bpf->maps.sites), cpus = libbpf_num_possible_cpus();
     site_sums_t *per_cpu = cli_alloc((size_t)cpus * sizeof *per_cpu);
     site_key_t key, *last = NULL;
+    w->known_count = 0;
+    while (bpf_map_get_next_key(fd, last, &key) == 0) {
+        uint64_t frames[SITE_FRAMES];
+        if (stack_of(w, &key, frames))
+            class_of(w, key.lock, symbols_kernel(frames[0], NULL));
+        last = &key;
+    }
+    last = NULL;
     while (bpf_map_get_next_key(fd, last, &key) == 0) {
         site_sums_t sum = {0};
         if (bpf_map_lookup_elem(fd, &key, per_cpu) == 0)
@@ -343,7 +380,7 @@ static void fill_spins(kernel_watch_t *w, profile_t *p, uint64_t all)
         bool class;
         if (s->lock)
             ask_slab(w, s->lock, slab);
-        char *name = name_of(SITE_UNNAMED, slab, "", s->lock, caller, &class);
+        char *name = name_of(w, SITE_UNNAMED, slab, "", s->lock, caller, &class);
         profile_lock_t *l = row_of(w, p, s->lock, "kernel spinlock", name, class, caller);
         if (!l) {
             p->dropped.locks++;

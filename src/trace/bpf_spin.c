@@ -106,6 +106,7 @@ typedef struct {
     const record_t *record;
     const unwound_t *frame; // NULL: the innermost, whose registers are all in the record
     uint64_t pc;
+    bool by_pointer;        // only what a register points to
 } view_t;
 
 static bool register_value(const view_t *v, uint8_t place, uint64_t *value)
@@ -192,6 +193,7 @@ static bool loop_address(const view_t *v, const loop_t *l, uint64_t *address)
             const op_t *op = &l->ops[i];
             uint64_t sp = v->record->regs[REGISTER_SP];
             if (!(op->flags & order[k]) || !op->memory.some || on_stack(&op->memory) ||
+                (v->by_pointer && op->memory.base == CODE_NONE) ||
                 !operand_address(v, l, i, address, 0))
                 continue;
             // Below the stack's visible part are locals: nothing others wait for.
@@ -257,7 +259,7 @@ bool spin_at(spin_finder_t *s, const record_t *r, const unwound_t *frames, uint3
     if (!s->code || *slot_of(s, pc) == pc)
         return false;
     count = code_around(s->code, pc, &ops, &at);
-    view_t v = {s, r, NULL, pc};
+    view_t v = {s, r, NULL, pc, false};
     if (count && search(&v, ops, count, at, true, found)) {
         if (found->address || !frames)
             return true;
@@ -272,7 +274,7 @@ bool spin_at(spin_finder_t *s, const record_t *r, const unwound_t *frames, uint3
     // A pause out of line, as in a delay function: the loop that waits is a caller's.
     spin_t own = *found;
     for (uint32_t i = 1; i < depth && i <= CALLERS; i++) {
-        view_t w = {s, r, &frames[i], frames[i].pc};
+        view_t w = {s, r, &frames[i], frames[i].pc, false};
         count = code_around(s->code, frames[i].pc, &ops, &at);
         spin_t outer = {.frame = i};
         if (count && search(&w, ops, count, at, false, &outer) && outer.address) {
@@ -293,7 +295,7 @@ uint64_t spin_in_kernel(spin_finder_t *s, const kernel_spin_t *k)
     memcpy(r.regs, k->regs, sizeof r.regs);
     code_give(s->code, k->code_start, k->code, k->code_bytes);
     count = s->code ? code_around(s->code, k->regs[REGISTER_PC], &ops, &at) : 0;
-    view_t v = {s, &r, NULL, k->regs[REGISTER_PC]};
+    view_t v = {s, &r, NULL, k->regs[REGISTER_PC], true}; // a lock is an argument there
     if (!count || !search(&v, ops, count, at, false, &found) || (int64_t)found.address >= 0)
         return 0;
     return found.address;

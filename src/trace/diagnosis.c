@@ -27,6 +27,10 @@
 #define PREEMPTED_MUCH 0.30  // of the waiting
 #define READS_MUCH     0.90
 
+#define LINE       64
+#define NEIGHBOURS 1000
+#define HOME_MADE  "home-made loop"
+
 double diagnosis_utilisation(const profile_t *p, const profile_lock_t *l) {
     if (!(l->has & HAS_HOLD) || !(p->wall_s > 0)) return NAN;
     double held = (double)l->hold_ns / 1e9 / p->wall_s;
@@ -173,6 +177,34 @@ static double bound_of(const figures_t *f) {
     return isnan(most) ? NAN : fmin(most, 1);
 }
 
+// Another lock in the same cache line that is taken a tenth as often, or more: each slows the other.
+static const profile_lock_t *neighbour(const profile_t *p, const profile_lock_t *l) {
+    for (size_t i = 0; l->address && i < p->lock_count && i < NEIGHBOURS; i++) {
+        const profile_lock_t *o = &p->locks[i];
+        if (o != l && o->pid == l->pid && o->address / LINE == l->address / LINE &&
+            o->owner_changes && 10 * o->acquisitions > l->acquisitions)
+            return o;
+    }
+    return NULL;
+}
+
+static void add_advice(diagnosis_t *d, char *more) {
+    char *both = cli_printf("%s; %s", d->advice, more);
+    free(d->advice);
+    free(more);
+    d->advice = both;
+}
+
+static void advise_more(diagnosis_t *d, const profile_t *p, const profile_lock_t *l) {
+    const profile_lock_t *o = d->limit == LIMIT_NONE ? NULL : neighbour(p, l);
+    if (o) add_advice(d, cli_printf("%s lies in the same cache line: move them apart", o->name));
+    if (d->limit != LIMIT_NONE && !strcmp(l->kind, HOME_MADE)) {
+        free(d->advice);
+        d->advice = cli_printf("no preload reaches it: put a lock of hotlock's headers in its place "
+                               "(hotlock locks)");
+    }
+}
+
 diagnosis_t *diagnose(const profile_t *p) {
     diagnosis_t *all = cli_alloc((p->lock_count + 1) * sizeof *all);
     for (size_t i = 0; i < p->lock_count; i++) {
@@ -182,6 +214,7 @@ diagnosis_t *diagnose(const profile_t *p) {
         all[i].bound = bound_of(&f);
         say(&all[i], l, &f);
         all[i].arithmetic = arithmetic(p, l, &f);
+        advise_more(&all[i], p, l);
     }
     return all;
 }

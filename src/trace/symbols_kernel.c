@@ -119,6 +119,8 @@ const char *symbols_kernel_variable(uint64_t address)
 {
     read_symbols();
     size_t at = last_before(&variables, address);
+    if (variables.count < 1000) // without CONFIG_KALLSYMS_ALL there are only marks of sections
+        return NULL;
     if (at == 0 || at == variables.count || address - variables.list[at - 1].address > 65536)
         return NULL;
     return variables.list[at - 1].name;

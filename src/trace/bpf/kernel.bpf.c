@@ -88,6 +88,7 @@ struct {
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 struct kmem_cache {
     const char *name;
+    int refcount;
 };
 #pragma clang attribute pop
 
@@ -164,13 +165,20 @@ int BPF_PROG(begins, void *lock, unsigned int flags)
     return 0;
 }
 
-/* Since 6.14 the kernel can be asked which kind of objects an address is among. */
+/*
+ * Since 6.14 the kernel can be asked which kind of objects an address is among. Caches of one size
+ * are merged under the name of the first, which then says nothing: "?".
+ */
 static __always_inline void name_slab(char name[SLAB_NAME], __u64 address)
 {
     if (!bpf_get_kmem_cache)
         return;
     struct kmem_cache *cache = bpf_get_kmem_cache(address);
-    if (cache)
+    if (!cache)
+        return;
+    if (cache->refcount > 1)
+        name[0] = '?';
+    else
         bpf_probe_read_kernel_str(name, SLAB_NAME, cache->name);
 }
 
