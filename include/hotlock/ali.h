@@ -60,7 +60,7 @@ typedef union {
 // An asynchronous request: the caller's, untouched from submit to done.
 typedef hl_pool_node_t hl_ali_req_t;
 
-HL_API(ALI, LOCK) void hl_ali_run(hl_ali_t *l, void (*fn)(void *), void *arg);
+HL_API(ALI, LOCK) void hl_ali_run(hl_ali_t *l, void (*fn)(void *), void *arg) HL_EXCLUDES(*l);
 HL_API(ALI, LOCK) void hl_ali_lock(hl_ali_t *l) HL_ACQUIRES(*l);
 HL_API(ALI, LOCK) HL_MUST_USE bool hl_ali_lock_until(hl_ali_t *l, uint64_t deadline_ns)
     HL_ACQUIRES_IF(true, *l);

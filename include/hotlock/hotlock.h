@@ -89,7 +89,7 @@ HL_API(ANY, TRYLOCK) HL_MUST_USE bool hl_trylock(hl_lock_t *l) HL_ACQUIRES_IF(tr
 HL_API(ANY, UNLOCK) void hl_unlock(hl_lock_t *l) HL_RELEASES(*l);
 HL_API(ANY, UNLOCK) bool hl_is_locked(const hl_lock_t *l);
 // Runs fn(arg) under the lock: with ali, perhaps on the owner's thread.
-HL_API(ANY, LOCK) void hl_run(hl_lock_t *l, void (*fn)(void *), void *arg);
+HL_API(ANY, LOCK) void hl_run(hl_lock_t *l, void (*fn)(void *), void *arg) HL_EXCLUDES(*l);
 
 // A node for a holder of mcs, which may be released by another thread, anywhere.
 HL_INLINE hl_node_t *hl_mcs_borrow(uint64_t deadline_ns) {
