@@ -237,10 +237,11 @@ static void next_step(FILE *out, const top_result_t *r)
     if (!p->lock_count || !r->command)
         return;
     limit_t first = r->diagnoses[0].limit;
-    if (limit_to_cure(first))
+    bool reached = strcmp(p->locks[0].kind, "home-made loop") != 0;
+    if (reached && limit_to_cure(first))
         fprintf(out, "\nnext: hotlock try %s\n", r->command);
     else if (first == LIMIT_HOLD || first == LIMIT_PREEMPTED)
-        fprintf(out, "\nnext: hotlock top --export-workload hold.c %s && hotlock sim hold.c\n",
+        fprintf(out, "\nnext: hotlock top --export-workload hold.c %s\n      hotlock sim hold.c\n",
                 r->command);
 }
 

@@ -53,7 +53,10 @@ static inline void taken(record_slot_t *s, uint64_t now) {
 #define LOCK(m, caller, call)                                            \
     do {                                                                 \
         record_slot_t *slot_ = rec_find(m, kind_of(m));                  \
-        if (hl_unlikely(!slot_)) return (call);                          \
+        if (hl_unlikely(!slot_)) {                                       \
+            rec_lost();                                                  \
+            return (call);                                               \
+        }                                                                \
         int tried_ = rec_next()->pthread_mutex_trylock(m);               \
         if (hl_likely(is_taken(tried_))) {                               \
             taken(slot_, 0);                                             \
@@ -225,7 +228,10 @@ static void *plain(pthread_spinlock_t *s) { return (void *)(uintptr_t)s; }
 
 REC_EXPORT int pthread_spin_lock(pthread_spinlock_t *lock) {
     record_slot_t *s = rec_find(plain(lock), RECORD_SPIN);
-    if (hl_unlikely(!s)) return rec_next()->pthread_spin_lock(lock);
+    if (hl_unlikely(!s)) {
+        rec_lost();
+        return rec_next()->pthread_spin_lock(lock);
+    }
     if (hl_likely(rec_next()->pthread_spin_trylock(lock) == 0)) {
         rec_taken(s, 0);
         return 0;

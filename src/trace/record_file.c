@@ -178,7 +178,6 @@ record_slot_t *rec_insert(void *lock, record_kind_t kind) {
         hl_store_rel(&index[at].address, address);  // pairs with rec_lookup()
     }
     rec_insert_end();
-    if (!s) (void)hl_fetch_add(&rec_head->lost_acquisitions, 1);
     return s;
 }
 

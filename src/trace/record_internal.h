@@ -146,6 +146,11 @@ static inline record_slot_t *rec_find(void *lock, record_kind_t kind) {
     return s;
 }
 
+// A lock call whose lock has no slot.
+static inline void rec_lost(void) {
+    if (rec_head && !rec_me.busy) (void)hl_fetch_add(&rec_head->lost_acquisitions, 1);
+}
+
 static inline uint64_t rec_ns(uint64_t ticks) {
     return (uint64_t)((unsigned __int128)ticks * rec_head->mult >> 32);
 }

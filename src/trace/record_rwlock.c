@@ -58,7 +58,10 @@ static rec_blame_t end_read(record_slot_t *s) {
 #define READ_LOCK(l, call)                                                    \
     do {                                                                      \
         record_slot_t *s_ = find(l);                                          \
-        if (!s_) return (call);                                               \
+        if (!s_) {                                                            \
+            rec_lost();                                                       \
+            return (call);                                                    \
+        }                                                                     \
         int result_ = rec_next()->pthread_rwlock_tryrdlock(l);                \
         bool waited_ = result_ == EBUSY;                                      \
         if (waited_) {                                                        \
@@ -76,7 +79,10 @@ static rec_blame_t end_read(record_slot_t *s) {
 #define WRITE_LOCK(l, call)                                                   \
     do {                                                                      \
         record_slot_t *s_ = find(l);                                          \
-        if (!s_) return (call);                                               \
+        if (!s_) {                                                            \
+            rec_lost();                                                       \
+            return (call);                                                    \
+        }                                                                     \
         int result_ = rec_next()->pthread_rwlock_trywrlock(l);                \
         uint64_t now_ = 0;                                                    \
         if (result_ == EBUSY) {                                               \

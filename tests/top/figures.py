@@ -1,0 +1,177 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""figures.py HOTLOCK PLANTED: what hotlock top finds in programs with planted locks agrees with what
+these counted and timed for themselves, whatever else the machine is doing meanwhile."""
+import json
+import os
+import sys
+import tempfile
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "workloads"))
+from tap import check, done, run  # noqa: E402
+
+HOTLOCK, PLANTED = sys.argv[1:3]
+TRUTH = os.path.join(tempfile.mkdtemp(), "truth")
+
+
+def top(scene, *options):
+    """The report on a scene and what the scene knows of itself."""
+    if os.path.exists(TRUTH):
+        os.unlink(TRUTH)
+    r = run(HOTLOCK, "top", "--json", *options, "--", PLANTED, scene,
+            env=dict(os.environ, TRUTH=TRUTH))
+    try:
+        report = json.loads(r.stdout)
+    except ValueError:
+        print(f"Bail out! {scene}: exit {r.returncode}: {r.stderr}{r.stdout}")
+        sys.exit(1)
+    truth = {}
+    if os.path.exists(TRUTH):
+        with open(TRUTH, encoding="ascii") as f:
+            truth = json.loads(f.read() or "{}")
+    return report, truth
+
+
+def lock(report, name):
+    return next((l for l in report["locks"] if l["name"].startswith(name)), None)
+
+
+def near(found, true, tolerance, slack=0):
+    """None if found is within a share (or slack) of what is true, else words."""
+    off = abs(found - true)
+    return None if off <= tolerance * true or off <= slack else f"found {found}, truth {true}"
+
+
+def share(stacks, role, function):
+    """Of the time of a role's stacks, the share of those with this function in them."""
+    of_role = [s for s in stacks if s["role"] == role]
+    total = sum(s["ns"] for s in of_role)
+    here = sum(s["ns"] for s in of_role
+               if any(f["function"] == function for f in s["frames"]))
+    return here / total if total else 0
+
+
+def hot():
+    report, truth = top("hot")
+    store, quiet = lock(report, "store.lock"), lock(report, "quiet")
+    check("the hot lock comes first, by its name",
+          None if report["locks"][0]["name"] == "store.lock" else report["locks"][0])
+    check("every acquisition is counted", near(store["acquisitions"], truth["taken"], 0))
+    check("of the quiet lock too", near(quiet["acquisitions"], 1200, 0))
+    check("hold time within 10 %", near(store["hold_ns"], truth["hold"], 0.10))
+    check("wait time within 10 %, or 5 ms", near(store["wait_ns"], truth["wait"], 0.10, 5e6))
+    check("waits are split into spinning and the rest",
+          near(store["spin_ns"] + store["sleep_ns"], store["wait_ns"], 0.01))
+    check("utilisation is hold time over the time of the run",
+          near(store["utilisation"], min(1, store["hold_ns"] / 1e9 / report["wall_s"]), 0.01))
+    check("no lock will help, because it is held or its holder is not running",
+          None if store["limit"] in ("hold time", "preemption") else store["verdict"])
+    check("CPU time within 15 %, or 0.1 s",
+          near(report["user_s"] + report["system_s"], truth["cpu"] / 1e9, 0.15, 0.1))
+    check("three threads", near(report["threads"], 3, 0))
+    waiter = share(store["stacks"], "waiter", "short_holder") + \
+        share(store["stacks"], "waiter", "long_holder")
+    check("every waiter's stack says who waited", near(waiter, 1, 0.02))
+    holder = share(store["stacks"], "holder", "short_holder") + \
+        share(store["stacks"], "holder", "long_holder")
+    check("every holder's stack says who made them wait", near(holder, 1, 0.02))
+    blamed = sum(s["ns"] for s in store["stacks"] if s["role"] == "holder")
+    check("what holders are blamed for is what waiters waited, but for hand-offs",
+          near(blamed + store["handoff_ns"], store["wait_ns"], 0.25, 1e7))
+    check("the histograms hold every wait and every timed hold", near(
+        sum(n for _, n in store["wait_histogram"]), store["contended"], 0) or near(
+            sum(n for _, n in store["hold_histogram"]), store["hold_samples"], 0))
+    check("as many owner changes as there can be",
+          None if 1 <= store["owner_changes"] < store["acquisitions"] else store["owner_changes"])
+
+
+def sleeping():
+    report, truth = top("sleeping")
+    store = lock(report, "store.lock")
+    check("sleeping holders: hold time within 10 %", near(store["hold_ns"], truth["hold"], 0.10))
+    check("sleeping holders: wait time within 10 %", near(store["wait_ns"], truth["wait"], 0.10))
+    check("the waiting was behind a holder that did not run",
+          None if store["preempted_ns"] > 0.8 * store["wait_ns"] else store["preempted_ns"])
+    check("and the verdict says so", None if store["limit"] == "preemption" else store["verdict"])
+    check("sleeping burns no CPU time", None if report["spin_share"] < 0.2 else
+          report["spin_share"])
+
+
+def quiet_program():
+    report, truth = top("idle")
+    store = lock(report, "store.lock")
+    check("alone: every acquisition", near(store["acquisitions"], truth["taken"], 0))
+    check("alone: no wait", None if store["contended"] == 0 and store["wait_ns"] == 0 else store)
+    check("alone: not a lock problem", None if store["limit"] == "no problem" else store)
+    check("alone: holds are sampled", None if 0 < store["hold_samples"] <= store["acquisitions"]
+          else store["hold_samples"])
+
+
+def kinds():
+    report, _ = top("kinds")
+    want = {"nested": ("recursive mutex", 1000), "spin": ("spinlock", 1000),
+            "table": ("rwlock", 1100), "c11": ("mutex", 1000),
+            "made in open_store": ("mutex", 1000)}
+    for name, (kind, taken) in want.items():
+        found = lock(report, name)
+        good = found and found["kind"] == kind and found["acquisitions"] == taken
+        check(f"{name}: a {kind}, taken {taken} times",
+              None if good else found or [l["name"] for l in report["locks"]])
+    check("reads are told from writes", near(lock(report, "table")["reads"], 1000, 0))
+
+
+def condition():
+    report, _ = top("condition")
+    store = lock(report, "store.lock")
+    check("a thread in a condition wait does not hold the mutex",
+          None if store["hold_ns"] < 0.9e9 * report["wall_s"] else store["hold_ns"])
+    check("it is taken again after each wait",
+          None if store["acquisitions"] >= 200 else store["acquisitions"])
+
+
+def home_made():
+    report, truth = top("loop")
+    if any("no CPU samples" in n for n in report["notes"]):
+        check("home-made loop # SKIP no CPU samples here", None)
+        return
+    loop = lock(report, "home_made")
+    check("a home-made loop is found by its variable", None if loop else report["locks"])
+    if not loop:
+        return
+    check("its share of the CPU time within 10 points",
+          near(loop["cpu_spin_share"], truth["spin"] / truth["cpu"], 0, 0.10))
+    check("and that of the program, what perf top would show",
+          near(report["spin_share"], truth["spin"] / truth["cpu"], 0, 0.10))
+    check("named by function and line", None if any(
+        f["function"] == "home_lock" and f["line"] > 0
+        for s in loop["stacks"] for f in s["frames"]) else loop["stacks"])
+
+
+def ends():
+    report, _ = top("child")
+    counts = sorted(l["acquisitions"] for l in report["locks"] if l["name"] == "store.lock")
+    check("a forked child's lock is its own", None if counts == [100, 300] else counts)
+    report, _ = top("killed")
+    check("what a killed program did is there",
+          near(lock(report, "store.lock")["acquisitions"], 20000, 0))
+    check("and how it ended", near(report["exit_signal"], 9, 0))
+    report, truth = top("many")
+    listed = sum(l["acquisitions"] for l in report["locks"])
+    lost = report["dropped"]["acquisitions"]
+    check("more locks than are kept: the rest is counted as dropped",
+          None if lost > 0 and listed + lost == truth["taken"] else (listed, lost))
+    report, truth = top("hot", "--lock", "park")
+    store = lock(report, "store.lock")
+    check("under another lock: acquisitions and hold time",
+          near(store["acquisitions"], truth["taken"], 0) or
+          near(store["hold_ns"], truth["hold"], 0.10))
+
+
+hot()
+sleeping()
+quiet_program()
+kinds()
+condition()
+home_made()
+ends()
+done()

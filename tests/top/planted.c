@@ -1,0 +1,246 @@
+// SPDX-License-Identifier: MIT
+// planted.c - programs with planted locks, whose figures are known: the program counts and times for
+// itself what `hotlock top` must find, and writes it as JSON to the file $TRUTH names.
+//
+//   planted SCENE: hot, sleeping, idle, kinds, condition, loop, child, many, forever, killed
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <threads.h>
+#include <time.h>
+#include <unistd.h>
+
+#define NEVER_INLINE __attribute__((noinline, optimize("no-optimize-sibling-calls")))
+
+static uint64_t clock_ns(clockid_t clock) {
+    struct timespec t;
+    clock_gettime(clock, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+static uint64_t now(void) { return clock_ns(CLOCK_MONOTONIC); }
+
+static void busy(uint64_t ns) {
+    for (uint64_t end = now() + ns; now() < end;) continue;
+}
+
+// ------------------------------------------------------------------------- the truth
+static struct {
+    atomic_uint_fast64_t taken, hold, wait, cpu, spin, long_hold;
+} truth;
+
+static void write_truth(void) {
+    const char *file = getenv("TRUTH");
+    FILE *f = file ? fopen(file, "w") : NULL;
+    if (!f) return;
+    fprintf(f, "{\"taken\": %llu, \"hold\": %llu, \"wait\": %llu, \"cpu\": %llu, \"spin\": %llu, "
+               "\"long_hold\": %llu, \"pid\": %d}\n",
+            (unsigned long long)truth.taken, (unsigned long long)truth.hold,
+            (unsigned long long)truth.wait, (unsigned long long)truth.cpu,
+            (unsigned long long)truth.spin, (unsigned long long)truth.long_hold, (int)getpid());
+    fclose(f);
+}
+
+static void run(int threads, void *(*work)(void *)) {
+    pthread_t id[8];
+    for (long i = 0; i < threads; i++) pthread_create(&id[i], NULL, work, (void *)i);
+    for (int i = 0; i < threads; i++) pthread_join(id[i], NULL);
+}
+
+// ------------------------------------------------------------------------- one hot lock
+static struct {
+    long items;
+    pthread_mutex_t lock;
+} store = {.lock = PTHREAD_MUTEX_INITIALIZER};
+static pthread_mutex_t quiet = PTHREAD_MUTEX_INITIALIZER;
+
+// Takes and frees the store's lock around `ns` of work and keeps the books.
+static inline uint64_t section(uint64_t ns, bool sleeping) {
+    uint64_t begin = now();
+    pthread_mutex_lock(&store.lock);
+    uint64_t got = now();
+    if (sleeping) usleep((useconds_t)(ns / 1000));
+    else busy(ns);
+    store.items++;
+    uint64_t held = now() - got;
+    pthread_mutex_unlock(&store.lock);
+    truth.taken++;
+    truth.hold += held;
+    truth.wait += got - begin;
+    return held;
+}
+
+NEVER_INLINE static void long_holder(void) { truth.long_hold += section(200000, false); }
+NEVER_INLINE static void short_holder(void) { section(50000, false); }
+
+static void *hot(void *arg) {
+    for (int i = 0; i < 400; i++) {
+        if (arg) short_holder();
+        else long_holder();
+        pthread_mutex_lock(&quiet);
+        pthread_mutex_unlock(&quiet);
+    }
+    return NULL;
+}
+
+NEVER_INLINE static void sleeper(void) { section(2000000, true); }
+
+static void *sleeping(void *arg) {
+    (void)arg;
+    for (int i = 0; i < 60; i++) sleeper();
+    return NULL;
+}
+
+static void *idle(void *arg) {
+    (void)arg;
+    for (int i = 0; i < 20000; i++) section(0, false);
+    return NULL;
+}
+
+// ------------------------------------------------------------------------- every kind
+static pthread_spinlock_t spin;
+static pthread_rwlock_t table = PTHREAD_RWLOCK_INITIALIZER;
+static pthread_mutex_t nested;
+static mtx_t c11;
+static pthread_mutex_t *in_heap;
+
+NEVER_INLINE static void open_store(void) {
+    in_heap = malloc(sizeof *in_heap);
+    pthread_mutex_init(in_heap, NULL);
+}
+
+static void kinds(void) {
+    pthread_mutexattr_t attr;
+    pthread_mutexattr_init(&attr);
+    pthread_mutexattr_settype(&attr, PTHREAD_MUTEX_RECURSIVE);
+    pthread_mutex_init(&nested, &attr);
+    pthread_spin_init(&spin, PTHREAD_PROCESS_PRIVATE);
+    mtx_init(&c11, mtx_plain);
+    open_store();
+    for (int i = 0; i < 1000; i++) {
+        pthread_mutex_lock(&nested);
+        pthread_mutex_lock(&nested);
+        pthread_mutex_unlock(&nested);
+        pthread_mutex_unlock(&nested);
+        pthread_spin_lock(&spin);
+        pthread_spin_unlock(&spin);
+        pthread_rwlock_rdlock(&table);
+        pthread_rwlock_unlock(&table);
+        if (i % 10 == 0) {
+            pthread_rwlock_wrlock(&table);
+            pthread_rwlock_unlock(&table);
+        }
+        mtx_lock(&c11);
+        mtx_unlock(&c11);
+        pthread_mutex_lock(in_heap);
+        pthread_mutex_unlock(in_heap);
+    }
+}
+
+// ------------------------------------------------------------------------- condition variable
+static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
+static int turn;
+
+static void *ping(void *arg) {
+    int me = (int)(long)arg;
+    pthread_mutex_lock(&store.lock);
+    for (int i = 0; i < 200; i++) {
+        while (turn != me) pthread_cond_wait(&changed, &store.lock);
+        turn = !me;
+        pthread_cond_signal(&changed);
+    }
+    pthread_mutex_unlock(&store.lock);
+    return NULL;
+}
+
+// ------------------------------------------------------------------------- a home-made loop
+static int home_made;
+
+static inline void home_lock(int *l) {
+    while (__atomic_exchange_n(l, 1, __ATOMIC_ACQUIRE))
+        while (__atomic_load_n(l, __ATOMIC_RELAXED)) {
+#if defined(__x86_64__)
+            __builtin_ia32_pause();
+#elif defined(__aarch64__)
+            __asm__ volatile("isb" ::: "memory");
+#endif
+        }
+}
+
+static void *loop(void *arg) {
+    uint64_t spun = 0;
+    (void)arg;
+    while (clock_ns(CLOCK_THREAD_CPUTIME_ID) < 700000000) {
+        uint64_t begin = clock_ns(CLOCK_THREAD_CPUTIME_ID);
+        home_lock(&home_made);
+        spun += clock_ns(CLOCK_THREAD_CPUTIME_ID) - begin;
+        busy(300000);
+        __atomic_store_n(&home_made, 0, __ATOMIC_RELEASE);
+        busy(20000);
+    }
+    truth.spin += spun;
+    return NULL;
+}
+
+// ------------------------------------------------------------------------- many locks
+static void many(void) {
+    size_t count = 70000;
+    pthread_mutex_t *all = calloc(count, sizeof *all);
+    for (size_t i = 0; i < count; i++) {
+        pthread_mutex_lock(&all[i]);
+        pthread_mutex_unlock(&all[i]);
+    }
+    truth.taken = count;
+    free(all);
+}
+
+// ------------------------------------------------------------------------- ends
+static void *forever(void *arg) {
+    (void)arg;
+    for (int i = 0;; i++) {
+        section(100000, false);
+        if (i != 20) continue;
+        FILE *f = fopen(getenv("TRUTH"), "w");
+        if (f) fclose(f);
+    }
+    return NULL;
+}
+
+static void child(void) {
+    pid_t pid = fork();
+    for (int i = 0; i < (pid ? 100 : 300); i++) {
+        pthread_mutex_lock(&store.lock);
+        pthread_mutex_unlock(&store.lock);
+    }
+    if (!pid) _exit(0);
+    waitpid(pid, NULL, 0);
+}
+
+int main(int argc, char **argv) {
+    const char *scene = argc > 1 ? argv[1] : "";
+    if (!strcmp(scene, "hot")) run(3, hot);
+    else if (!strcmp(scene, "sleeping")) run(3, sleeping);
+    else if (!strcmp(scene, "idle")) run(1, idle);
+    else if (!strcmp(scene, "kinds")) kinds();
+    else if (!strcmp(scene, "condition")) run(2, ping);
+    else if (!strcmp(scene, "loop")) run(2, loop);
+    else if (!strcmp(scene, "many")) many();
+    else if (!strcmp(scene, "child")) child();
+    else if (!strcmp(scene, "forever")) run(2, forever);
+    else if (!strcmp(scene, "killed")) {
+        run(1, idle);
+        raise(SIGKILL);
+    } else {
+        fprintf(stderr, "planted: no scene '%s'\n", scene);
+        return 2;
+    }
+    truth.cpu = clock_ns(CLOCK_PROCESS_CPUTIME_ID);
+    write_truth();
+    return 0;
+}
