@@ -19,7 +19,7 @@ TROUBLE = re.compile(
     r"possible (circular|recursive|irq)|inconsistent lock state|suspicious RCU|"
     r"INVALID|FAILURE|FAILED|End of test: (?!SUCCESS)|!!!")
 # Said by every kernel under this machine, and harmless.
-HARMLESS = re.compile(r"Tainted|RCU CPU stall|\*\*\*|microcode|TSC doesn't count|MP-BIOS bug")
+HARMLESS = re.compile(r"ommand line:|Tainted|RCU CPU stall|\*\*\*|microcode|TSC doesn't count|MP-BIOS bug")
 SAID = re.compile(r"hotlock: ([^:]+): ?(.*)")
 
 FLAGS = ("console=ttyS0 panic=-1 panic_on_warn=0 printk.devkmsg=on no_timer_check tsc=reliable "

@@ -148,6 +148,8 @@ def check_config(variant, out):
 def make(tree, out, log, jobs, *targets):
     env = dict(os.environ, KBUILD_BUILD_TIMESTAMP="2026-01-01", KBUILD_BUILD_USER="hotlock",
                KBUILD_BUILD_HOST="hotlock", LC_ALL="C")
+    for name in ("MAKEFLAGS", "MFLAGS", "MAKELEVEL", "MAKEOVERRIDES"):  # of a make above us
+        env.pop(name, None)
     cc = "gcc"
     if shutil.which("ccache"):
         cc = "ccache gcc"
