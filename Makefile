@@ -8,7 +8,7 @@ RECORDS ?= 50000
 RUNS    ?= 10
 
 .DEFAULT_GOAL := all
-.PHONY: all build demo figures check kernel-check install clean help need-build need-demo need-check
+.PHONY: all build demo figures check programs kernel-check install clean help need-build need-demo need-check
 
 all: need-build build
 
@@ -52,6 +52,16 @@ kernel-check: need-build
 	@$(MAKE) --no-print-directory build
 	@$(BUILD)/src/cli/hotlock kernel --build $(BUILD)/kernel
 
+# Real programs and servers, natively and under each lock, then how fast they are under park. Those
+# whose packages start a service (memcached, nginx, haproxy) take part if they are installed.
+programs: need-check
+	@scripts/need programs
+	@test -f $(BUILD)/build.ninja || meson setup -Dtests=enabled $(BUILD) >/dev/null
+	@meson configure -Dtests=enabled $(BUILD)
+	@ninja -C $(BUILD) --quiet
+	@tests/preload/programs $(BUILD) --all
+	@tests/preload/programs $(BUILD) --all --measure 7
+
 install: all
 	@DESTDIR=$(DESTDIR) meson install -C $(BUILD) --no-rebuild
 
@@ -64,6 +74,7 @@ help:
 	@echo 'make figures          run the transcripts of README.md and docs/performance.md again'
 	@echo 'make check            run every test; the last line is the count'
 	@echo 'make kernel-check     build and boot Linux 6.1 with each of its locks (about two hours)'
+	@echo 'make programs         run large programs and servers under each lock, and measure them'
 	@echo 'make install          install under PREFIX=$(PREFIX), staged under DESTDIR='
 	@echo 'make clean            remove $(BUILD)/'
 	@echo 'demo and check install the Debian packages they need (scripts/packages.txt).'
