@@ -12,6 +12,7 @@ const cli_command_t cli_commands[] = {
     {"sim", cmd_sim, "simulate a program on a machine you do not have"},
     {"calibrate", cmd_calibrate, "measure this machine into a machine file"},
     {"machines", cmd_machines, "list the machines that can be simulated, and what is known of them"},
+    {"size", cmd_size, "what inlining each lock operation costs in bytes and gains"},
     {"doctor", cmd_doctor, "say what this machine supports, and what of a program is covered"},
     {"kernel", cmd_kernel, "build, boot and judge Linux 6.1 with another spinlock"},
     {"locks", cmd_locks, "list the locks and what they cost"},

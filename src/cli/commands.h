@@ -16,6 +16,7 @@ int cmd_report(int argc, char **argv);
 int cmd_run(int argc, char **argv);
 int cmd_sim(int argc, char **argv);
 int cmd_top(int argc, char **argv);
+int cmd_size(int argc, char **argv);
 int cmd_try(int argc, char **argv);
 
 #endif
