@@ -38,12 +38,12 @@ static char *name_of(pid_t pid)
     return cli_printf("PID %d (%s)", (int)pid, name);
 }
 
-static void fill(const watch_t *w, const char *what, double until, profile_t *p)
+static void fill(const watch_t *w, const char *what, profile_t *p)
 {
     p->what = cli_printf("%s", what);
     p->pid = w->options->pid;
     p->processors = (unsigned)sysconf(_SC_NPROCESSORS_ONLN);
-    p->wall_s = until - w->begin;
+    p->wall_s = now() - w->begin;
     p->how = w->kernel && w->process
                  ? "BPF: waits for the kernel's locks, and the program's sleeps, exact; stacks, "
                    "spinning and holding from samples; free acquisitions are not seen"
@@ -58,11 +58,11 @@ static void fill(const watch_t *w, const char *what, double until, profile_t *p)
 }
 
 // True while somebody wants to see more.
-static bool show(const watch_t *w, const char *what, double at)
+static bool show(const watch_t *w, const char *what)
 {
     profile_t so_far;
     profile_init(&so_far);
-    fill(w, what, at, &so_far);
+    fill(w, what, &so_far);
     bool more = w->options->look(&so_far, w->options->looker);
     profile_free(&so_far);
     return more;
@@ -88,12 +88,12 @@ static int watch(watch_t *w, profile_t *p)
         at = now();
         if (o->look && at - shown >= 1) {
             shown = at;
-            more = show(w, what, at);
+            more = show(w, what);
         } else if (o->look) {
             more = o->look(NULL, o->looker); // to answer keys
         }
     }
-    fill(w, what, at, p);
+    fill(w, what, p);
     p->partial = child_interrupted();
     free(what);
     return 0;

@@ -32,7 +32,7 @@ typedef struct {
     const char *kind;
     char *name;       // of one in allocated memory; NULL: not known
     unsigned tried;   // to name it
-    bool lock, of_library, known;
+    bool lock, of_library, known, searched;
     uint64_t ticks;   // spinning for it
     uint64_t looks, held;
     futex_sums_t sums;
@@ -108,6 +108,21 @@ static void refresh_modules(gather_t *g)
     }
 }
 
+static int read_symbols(Dwfl_Module *m, void **kept, const char *name, Dwarf_Addr start, void *arg)
+{
+    (void)kept, (void)name, (void)start, (void)arg;
+    dwfl_module_getsymtab(m);
+    return DWARF_CB_OK;
+}
+
+// Reads the symbol tables now, so that it does not take time from the program while it is watched.
+static void warm_up(gather_t *g)
+{
+    if (g->dwfl)
+        dwfl_getmodules(g->dwfl, read_symbols, NULL, 0);
+    symbols_kernel(0, NULL);
+}
+
 gather_t *gather_new(pid_t pid, const char *symbols)
 {
     gather_t *g = cli_alloc(sizeof *g);
@@ -118,6 +133,7 @@ gather_t *gather_new(pid_t pid, const char *symbols)
         free(g);
         return NULL;
     }
+    warm_up(g);
     g->places = cli_alloc(PLACES * sizeof *g->places);
     g->pending = cli_alloc(PENDING * sizeof *g->pending);
     return g;
@@ -215,10 +231,10 @@ static void name_object(gather_t *g, place_t *p, const record_t *r, const unwoun
     if (p->name || p->tried == NAME_TRIES || !p->lock || !p->address ||
         (g->dwfl && dwfl_addrmodule(g->dwfl, p->address)))
         return;
-    p->name = object_name(g->dwfl, g->pid, r, frames, depth, p->address);
-    if (!p->name && g->dwfl && p->tried == 0)
-        p->name = object_name_global(g->dwfl, g->pid, p->address);
     p->tried++;
+    // Not libc's own frames: to read what describes them takes longer than all the rest.
+    uint32_t first = kind_caller(g->dwfl, frames, depth);
+    p->name = object_name(g->dwfl, g->pid, r, frames + first, depth - first, p->address);
 }
 
 // ------------------------------------------------------------------------- records
@@ -478,9 +494,32 @@ static void fill_waits(profile_lock_t *l, const futex_sums_t *s)
     }
 }
 
+// Python's one lock is a condition variable, and sleeps on several words of it.
+static uint64_t address_of(const profile_t *p, const place_t *from)
+{
+    for (size_t i = 0; strcmp(from->kind, "Python's GIL") == 0 && i < p->lock_count; i++)
+        if (strcmp(p->locks[i].kind, from->kind) == 0)
+            return p->locks[i].address;
+    return from->address;
+}
+
+// Global pointers are looked through at the end, for what is worth it.
+static void name_by_pointers(gather_t *g)
+{
+    hot_t hot[GATHER_HOT];
+    size_t count = g->dwfl ? gather_hot(g, hot) : 0;
+    for (size_t i = 0; i < count; i++) {
+        place_t *p = place_of(g, hot[i].key, false);
+        if (!p || p->name || p->searched || dwfl_addrmodule(g->dwfl, p->address))
+            continue;
+        p->searched = true;
+        p->name = object_name_global(g->dwfl, g->pid, p->address);
+    }
+}
+
 static void fill_place(gather_t *g, profile_t *p, const place_t *from, double tick_ns)
 {
-    profile_lock_t *l = profile_lock(p, g->pid, from->address, from->kind);
+    profile_lock_t *l = profile_lock(p, g->pid, address_of(p, from), from->kind);
     if (from->name && !l->name)
         l->name = cli_printf("%s", from->name);
     if (from->sums.waits)
@@ -510,6 +549,7 @@ void gather_fill(gather_t *g, profile_t *p, unsigned sample_hz)
 {
     double tick_ns = sample_hz ? 1e9 / sample_hz : 0;
     uint64_t idle = 0, idle_ns = 0;
+    name_by_pointers(g);
     for (size_t i = 0; i < g->maps.map_count; i++) {
         const profile_map_t *m = &g->maps.maps[i];
         profile_map(p, m->pid, m->start, m->end, m->offset, m->executable, m->path);

@@ -36,6 +36,19 @@ static const known_t known[] = {
     {NULL, {NULL, false, false}},
 };
 
+// Locks that are made of other things: the function that waits on those tells.
+static const known_t made[] = {
+    {"take_gil", {"Python's GIL", true, false}},
+    {"PyEval_RestoreThread", {"Python's GIL", true, false}},
+    {"PyEval_AcquireThread", {"Python's GIL", true, false}},
+    {"PyGILState_Ensure", {"Python's GIL", true, false}},
+    {"_PyEval_EvalFrame", {"Python's GIL", true, false}},
+    {"PyThread_acquire_lock", {"lock of Python", true, false}},
+    {"g_mutex_lock", {"GMutex", true, false}},
+    {"g_rw_lock_", {"GRWLock", true, false}},
+    {NULL, {NULL, false, false}},
+};
+
 // Functions of libc that take a lock of its own.
 static const char *const library[] = {
     "malloc", "free", "calloc", "realloc", "memalign", "_IO_", "fputs", "fwrite", "fflush",
@@ -53,22 +66,45 @@ static bool of_libc(Dwfl *dwfl, uint64_t pc)
                     strncmp(file, "libc-", 5) == 0);
 }
 
+static const known_t *find(const known_t *table, const char *name)
+{
+    for (; name && table->part; table++)
+        if (strstr(name, table->part))
+            return table;
+    return NULL;
+}
+
+// What waits on a condition variable or a semaphore may be a lock itself.
+static wait_kind_t made_of(Dwfl *dwfl, const unwound_t *frames, uint32_t depth, wait_kind_t part)
+{
+    for (uint32_t i = 0; i < depth && i < 6; i++) {
+        const char *name = symbols_function(dwfl, frames[i].pc);
+        const known_t *k = find(made, name);
+        if (k)
+            return k->kind;
+        if (name && !of_libc(dwfl, frames[i].pc) && !find(known, name))
+            break; // a function of its own: not one of the above
+    }
+    return part;
+}
+
 wait_kind_t kind_of_stack(Dwfl *dwfl, const unwound_t *frames, uint32_t depth, bool spins)
 {
     bool in_libc = true;
     for (uint32_t i = 0; dwfl && i < depth && i < 8; i++) {
         const char *name = symbols_function(dwfl, frames[i].pc);
         in_libc = in_libc && of_libc(dwfl, frames[i].pc);
-        for (const known_t *k = known; name && k->part; k++)
-            if (strstr(name, k->part))
-                return k->kind;
+        const known_t *k = find(known, name);
+        if (k)
+            return k->kind.lock ? k->kind : made_of(dwfl, frames + i, depth - i, k->kind);
         for (size_t j = 0; name && in_libc && library[j]; j++)
             if (strncmp(name, library[j], strlen(library[j])) == 0)
                 return (wait_kind_t){"lock of libc", true, true};
         if (spins && !in_libc)
             break;
     }
-    return (wait_kind_t){spins ? "home-made loop" : "futex", true, false};
+    wait_kind_t plain = {spins ? "home-made loop" : "futex", true, false};
+    return dwfl && !spins ? made_of(dwfl, frames, depth, plain) : plain;
 }
 
 uint64_t kind_base(const char *kind, uint64_t address)
@@ -84,8 +120,7 @@ uint32_t kind_caller(Dwfl *dwfl, const unwound_t *frames, uint32_t depth)
     for (uint32_t i = 0; dwfl && i < depth; i++) {
         const char *name = symbols_function(dwfl, frames[i].pc);
         bool inside = of_libc(dwfl, frames[i].pc);
-        for (const known_t *k = known; name && k->part; k++)
-            inside = inside || strstr(name, k->part);
+        inside = inside || find(known, name) || find(made, name);
         if (name && (strncmp(name, "std::", 5) == 0 || strncmp(name, "_ZNSt", 5) == 0))
             inside = true;
         if (!inside)

@@ -135,9 +135,8 @@ bool process_watch_poll(process_watch_t *w)
     hot_t hot[GATHER_HOT];
     ring_buffer__consume(w->ring);
     read_cpu(w->pid, &w->user_now, &w->system_now, &w->threads);
-    // What is hot must be known before it can be glanced at; later it changes seldom.
-    unsigned polls = w->polls++;
-    if (polls == 1 || polls == 3 || polls == 7 || polls % 16 == 15) {
+    // What is hot must be known before it can be glanced at.
+    if (w->polls++ % 4 == 1) {
         gather_work(w->gather);
         glance_collect(w->glance, w->gather);
         glance_at(w->glance, hot, gather_hot(w->gather, hot));
@@ -181,10 +180,10 @@ static void read_drops(process_watch_t *w, profile_t *p)
 
 void process_watch_fill(process_watch_t *w, profile_t *p)
 {
+    read_sums(w); // first: unwinding takes time, in which the program goes on
     ring_buffer__consume(w->ring);
     gather_work(w->gather);
     glance_collect(w->glance, w->gather);
-    read_sums(w);
     read_drops(w, p);
     p->user_s = w->user_now - w->user;
     p->system_s = w->system_now - w->system;

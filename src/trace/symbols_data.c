@@ -282,11 +282,24 @@ typedef struct {
     char *name;
 } pointer_search_t;
 
+static bool of_system(const char *module)
+{
+    static const char *const files[] = {"libc.so", "ld-linux", "libm.so", "libstdc++",
+                                        "libpthread", "libgcc_s", NULL};
+    const char *slash = strrchr(module, '/');
+    for (size_t i = 0; files[i]; i++)
+        if (strncmp(slash ? slash + 1 : module, files[i], strlen(files[i])) == 0)
+            return true;
+    return false;
+}
+
 static int search_pointers(Dwfl_Module *m, void **kept, const char *module, Dwarf_Addr start,
                            void *arg)
 {
-    (void)kept, (void)module, (void)start;
+    (void)kept, (void)start;
     pointer_search_t *s = arg;
+    if (of_system(module)) // many variables, and none of them the program's
+        return DWARF_CB_OK;
     const variables_t *v = variables_of(m);
     for (size_t i = 0; v && i < v->count && s->left; i++) {
         Dwarf_Die type, die = v->list[i].die;
