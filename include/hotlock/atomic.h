@@ -91,8 +91,8 @@
 #endif
 
 // 1 or 0. A lock's own choice, if there is one, makes HL_GIVEN_ two words, of which the second
-// is the answer; otherwise that is the choice for all.
-#define HL_INLINED(lock, op)         HL_PICK_(HL_##lock##_INLINE_##op, HL_INLINE_##op)
+// is the answer; otherwise that is the choice for all. `lock` and `op` are pasted at once, lest a
+// program's own macro LOCK come in between.
 #define HL_PICK_(own, all)           HL_PICK_GIVEN_(own, all)
 #define HL_PICK_GIVEN_(own, all)     HL_SECOND_(HL_GIVEN_##own, all, 0)
 #define HL_SECOND_(...)              HL_SECOND_OF_(__VA_ARGS__)
@@ -116,8 +116,8 @@
 #define HL_API(lock, op)  extern inline HL_EXPORT HL_UNANALYSED
 #endif
 #else
-#define HL_BODY(lock, op) HL_INLINED(lock, op)
-#define HL_API(lock, op)  HL_API_OF_(HL_INLINED(lock, op))
+#define HL_BODY(lock, op) HL_PICK_(HL_##lock##_INLINE_##op, HL_INLINE_##op)
+#define HL_API(lock, op)  HL_API_OF_(HL_PICK_(HL_##lock##_INLINE_##op, HL_INLINE_##op))
 #endif
 #define HL_API_OF_(inlined)  HL_API_OF__(inlined)
 #define HL_API_OF__(inlined) HL_API_##inlined
