@@ -5,7 +5,7 @@ import java.util.concurrent.*;
 import java.util.concurrent.locks.ReentrantLock;
 
 public class Locks {
-    static long sum;
+    static long sum, other;  // one for each lock
     static final ReentrantLock lock = new ReentrantLock();
 
     static long churn(int n) {
@@ -27,7 +27,7 @@ public class Locks {
                 for (int i = 0; i < 20000; i++) {
                     synchronized (Locks.class) { sum++; }
                     lock.lock();
-                    try { sum += 0; } finally { lock.unlock(); }
+                    try { other++; } finally { lock.unlock(); }
                 }
                 return churn(20000);
             }));
@@ -35,6 +35,6 @@ public class Locks {
         long bytes = 0;
         for (Future<Long> f : futures) bytes += f.get();
         pool.shutdown();
-        System.out.println(sum + " " + bytes);
+        System.out.println(sum + " " + other + " " + bytes);
     }
 }
