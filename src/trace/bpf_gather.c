@@ -34,7 +34,7 @@ typedef struct {
     unsigned tried;   // to name it
     bool lock, of_library, known, searched;
     uint64_t ticks;   // spinning for it
-    uint64_t looks, held;
+    uint64_t looks, held, idle;
     futex_sums_t sums;
     stack_t_ *stacks;
     size_t stack_count, stack_room;
@@ -408,13 +408,14 @@ void gather_sums(gather_t *g, uint64_t address, const futex_sums_t *s)
     }
 }
 
-void gather_held(gather_t *g, uint64_t key, uint64_t looks, uint64_t held)
+void gather_held(gather_t *g, uint64_t key, uint64_t looks, uint64_t held, uint64_t idle)
 {
     place_t *p = place_of(g, key, false);
     if (!p)
         return;
     p->looks += looks;
     p->held += held;
+    p->idle += idle;
 }
 
 static held_t held_by(const place_t *p)
@@ -471,13 +472,12 @@ static void fill_stacks(gather_t *g, profile_t *p, profile_lock_t *l, const plac
 
 static void fill_waits(profile_lock_t *l, const futex_sums_t *s)
 {
-    l->has |= HAS_CONTENDED | HAS_WAIT | HAS_WAIT_SPLIT | HAS_HANDOFF;
+    l->has |= HAS_CONTENDED | HAS_WAIT | HAS_WAIT_SPLIT;
     l->contended += s->waits;
     l->wait_ns += s->wait;
     l->sleep_ns += s->wait;
     if (s->longest > l->wait_worst_ns)
         l->wait_worst_ns = s->longest;
-    l->handoff_ns += s->handoff;
     l->handoffs += s->woken;
     if (s->handoff_longest > l->handoff_worst_ns)
         l->handoff_worst_ns = s->handoff_longest;
@@ -491,6 +491,23 @@ static void fill_waits(profile_lock_t *l, const futex_sums_t *s)
     for (size_t i = 0; i < PROFILE_BUCKETS && i < RECORD_HISTOGRAM; i++) {
         l->wait_hist[i] += s->histogram[i];
         l->handoff_hist[i] += s->handoff_histogram[i];
+    }
+}
+
+// The share of glances that saw it held is the share of time it is held. That it was free and
+// waited for is the cost of handing it on: the time from a wake-up to running is not, since
+// others may have taken the lock meanwhile.
+static void fill_glances(const profile_t *p, profile_lock_t *l, const place_t *from)
+{
+    double each = p->wall_s * 1e9 / (double)from->looks;
+    uint64_t hold = (uint64_t)((double)from->held * each);
+    l->has |= HAS_HOLD;
+    l->hold_samples += from->held;
+    if (hold > l->hold_ns) // a lock with two futexes is looked at twice
+        l->hold_ns = hold;
+    if (from->sums.woken) {
+        l->has |= HAS_HANDOFF;
+        l->handoff_ns += (uint64_t)((double)from->idle * each);
     }
 }
 
@@ -534,14 +551,8 @@ static void fill_place(gather_t *g, profile_t *p, const place_t *from, double ti
         double share = (double)from->ticks / (double)g->ticks;
         l->cpu_spin_share = isnan(l->cpu_spin_share) ? share : l->cpu_spin_share + share;
     }
-    if (from->looks) { // its hold time is the share of the time it was seen held
-        uint64_t hold =
-            (uint64_t)((double)from->held / (double)from->looks * p->wall_s * 1e9);
-        l->has |= HAS_HOLD;
-        l->hold_samples += from->held;
-        if (hold > l->hold_ns) // a lock with two futexes is looked at twice
-            l->hold_ns = hold;
-    }
+    if (from->looks)
+        fill_glances(p, l, from);
     fill_stacks(g, p, l, from, tick_ns);
 }
 

@@ -4,6 +4,9 @@
  * then, from outside, whether it is. The share of glances that find it held is the share of time
  * it is held.
  *
+ * A lock that is free while threads sleep for it was let go, and nobody has taken it yet: that
+ * share of the time is what handing it on costs.
+ *
  * The glances must not depend on what the program does. So they come at random intervals, and
  * from a thread with a real-time priority: without one the scheduler may let it wait until a
  * thread of the program blocks, that is, until a lock is held.
@@ -14,6 +17,8 @@
 #include <sys/uio.h>
 #include <time.h>
 
+#include <bpf/bpf.h>
+
 #include "../cli/cli.h"
 #include "bpf_watch.h"
 
@@ -21,11 +26,12 @@
 
 struct glance {
     pid_t pid;
+    int wanted;
     pthread_t thread;
     pthread_mutex_t mutex;
     bool stop, prompt, started;
     hot_t hot[GATHER_HOT];
-    uint64_t looks[GATHER_HOT], held[GATHER_HOT];
+    uint64_t looks[GATHER_HOT], held[GATHER_HOT], idle[GATHER_HOT];
     size_t count;
 };
 
@@ -62,8 +68,12 @@ static void glance(glance_t *g)
     }
     ssize_t got = process_vm_readv(g->pid, here, g->count, there, g->count, 0);
     for (size_t i = 0; got > 0 && i < (size_t)got / sizeof seen[0]; i++) {
+        uint32_t threads = 0;
         g->looks[i]++;
-        g->held[i] += is_held(g->hot[i].how, &seen[i]);
+        if (is_held(g->hot[i].how, &seen[i]))
+            g->held[i]++;
+        else if (bpf_map_lookup_elem(g->wanted, &g->hot[i].key, &threads) == 0 && threads)
+            g->idle[i]++;
     }
 }
 
@@ -84,13 +94,14 @@ static void *look_again(void *arg)
     return NULL;
 }
 
-glance_t *glance_start(pid_t pid)
+glance_t *glance_start(pid_t pid, int wanted)
 {
     glance_t *g = cli_alloc(sizeof *g);
     pthread_attr_t attr;
     pthread_mutexattr_t inherit;
     struct sched_param lowest = {.sched_priority = 1};
     g->pid = pid;
+    g->wanted = wanted;
     pthread_mutexattr_init(&inherit); // the thread must not wait for one that is out-ranked
     pthread_mutexattr_setprotocol(&inherit, PTHREAD_PRIO_INHERIT);
     pthread_mutex_init(&g->mutex, &inherit);
@@ -114,8 +125,8 @@ void glance_collect(glance_t *g, gather_t *to)
 {
     pthread_mutex_lock(&g->mutex);
     for (size_t i = 0; i < g->count; i++) {
-        gather_held(to, g->hot[i].key, g->looks[i], g->held[i]);
-        g->looks[i] = g->held[i] = 0;
+        gather_held(to, g->hot[i].key, g->looks[i], g->held[i], g->idle[i]);
+        g->looks[i] = g->held[i] = g->idle[i] = 0;
     }
     pthread_mutex_unlock(&g->mutex);
 }
@@ -126,6 +137,7 @@ void glance_at(glance_t *g, const hot_t *hot, size_t count)
     memcpy(g->hot, hot, count * sizeof *hot);
     memset(g->looks, 0, sizeof g->looks);
     memset(g->held, 0, sizeof g->held);
+    memset(g->idle, 0, sizeof g->idle);
     g->count = count;
     pthread_mutex_unlock(&g->mutex);
 }

@@ -112,7 +112,7 @@ process_watch_t *process_watch_start(const top_options_t *o)
                 instead);
     if (w->hz && !bpf_timers_start(&w->timers, w->bpf->progs.tick, w->hz))
         cli_note("no processor clock to sample with (%s): spinning is not seen", bpf_complaint());
-    w->glance = glance_start(o->pid);
+    w->glance = glance_start(o->pid, bpf_map__fd(w->bpf->maps.wanted));
     return w;
 }
 

@@ -44,7 +44,7 @@ void bpf_timers_stop(bpf_timers_t *t);
 // --- glances at locks from outside (bpf_glance.c)
 typedef struct glance glance_t;
 #include "bpf_gather.h"
-glance_t *glance_start(pid_t pid);
+glance_t *glance_start(pid_t pid, int wanted); // WANTED: the map of threads per address
 void glance_at(glance_t *g, const hot_t *hot, size_t count); // and hand over what was seen
 void glance_collect(glance_t *g, gather_t *to);
 bool glance_prompt(const glance_t *g); // it had a priority that makes it unbiased

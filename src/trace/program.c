@@ -2,6 +2,7 @@
 // program.c - `hotlock top -- CMD`: runs a program with the recorder in it and reads what it counted.
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <math.h>
 #include <pthread.h>
 #include <signal.h>
@@ -38,18 +39,6 @@ typedef struct {
 } watch_t;
 
 // ------------------------------------------------------------------------- where records go
-// Memory, if there is a file system in it: what a program counts should not go to a disk.
-static char *make_directory(void) {
-    const char *places[] = {"/dev/shm", getenv("TMPDIR"), "/tmp"};
-    for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
-        if (!places[i] || !places[i][0] || access(places[i], W_OK) != 0) continue;
-        char *directory = cli_printf("%s/hotlock-%d-XXXXXX", places[i], (int)getpid());
-        if (mkdtemp(directory)) return directory;
-        free(directory);
-    }
-    cli_bad("cannot make a directory for the records in /dev/shm or /tmp: %s", strerror(errno));
-}
-
 // Only files are in it: the recorder makes no directories.
 static void remove_directory(const char *directory) {
     DIR *d = opendir(directory);
@@ -58,6 +47,36 @@ static void remove_directory(const char *directory) {
             unlinkat(dirfd(d), e->d_name, 0);
     if (d) closedir(d);
     rmdir(directory);
+}
+
+// What a hotlock that was killed left behind.
+static void remove_stale(const char *place) {
+    DIR *d = opendir(place);
+    for (struct dirent *e; d && (e = readdir(d));) {
+        struct stat st;
+        int pid, end = 0;
+        if (sscanf(e->d_name, "hotlock-%d-%n", &pid, &end) != 1 || !end || pid < 1) continue;
+        if (strlen(e->d_name + end) != 6 || kill(pid, 0) == 0 || errno != ESRCH) continue;
+        if (fstatat(dirfd(d), e->d_name, &st, AT_SYMLINK_NOFOLLOW) != 0) continue;
+        if (!S_ISDIR(st.st_mode) || st.st_uid != geteuid()) continue;
+        char *path = cli_printf("%s/%s", place, e->d_name);
+        remove_directory(path);
+        free(path);
+    }
+    if (d) closedir(d);
+}
+
+// Memory, if there is a file system in it: what a program counts should not go to a disk.
+static char *make_directory(void) {
+    const char *places[] = {"/dev/shm", getenv("TMPDIR"), "/tmp"};
+    for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
+        if (!places[i] || !places[i][0] || access(places[i], W_OK) != 0) continue;
+        remove_stale(places[i]);
+        char *directory = cli_printf("%s/hotlock-%d-XXXXXX", places[i], (int)getpid());
+        if (mkdtemp(directory)) return directory;
+        free(directory);
+    }
+    cli_bad("cannot make a directory for the records in /dev/shm or /tmp: %s", strerror(errno));
 }
 
 // ------------------------------------------------------------------------- the environment

@@ -68,6 +68,14 @@ struct {
     __type(value, futex_sums_t);
 } sums SEC(".maps");
 
+/* Threads that want a lock now, woken but not running yet included; read by the command. */
+struct {
+    __uint(type, BPF_MAP_TYPE_HASH);
+    __uint(max_entries, 8192);
+    __type(key, __u64);
+    __type(value, __u32);
+} wanted SEC(".maps");
+
 struct {
     __uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
     __uint(max_entries, 1);
@@ -232,6 +240,17 @@ static __always_inline futex_sums_t *sums_of(__u64 address, bool *first)
     return bpf_map_lookup_elem(&sums, &address);
 }
 
+static __always_inline void wants(__u64 address, int change)
+{
+    __u32 *threads_now = bpf_map_lookup_elem(&wanted, &address);
+    if (threads_now) {
+        __sync_fetch_and_add(threads_now, change);
+    } else if (change > 0) {
+        __u32 one = 1;
+        bpf_map_update_elem(&wanted, &address, &one, BPF_NOEXIST);
+    }
+}
+
 static __always_inline void goes_to_sleep(struct task_struct *task, __u32 tid, __u64 now)
 {
     __u64 regs[USER_REGISTERS];
@@ -251,6 +270,7 @@ static __always_inline void goes_to_sleep(struct task_struct *task, __u32 tid, _
         drop(DROP_WAITERS);
         return;
     }
+    wants(call.address, 1);
     if (w.id || first)
         send_stack(RECORD_WAITER, tid, &w, regs);
 }
@@ -261,6 +281,7 @@ static __always_inline void runs_again(__u32 tid, __u64 now)
     if (!w)
         return;
     bool first;
+    wants(w->address, -1);
     futex_sums_t *s = sums_of(w->address, &first);
     __u64 wait = now - w->begin;
     __u64 handoff = w->woken && now > w->woken ? now - w->woken : 0;
