@@ -97,7 +97,7 @@ static void cards(FILE *out, const profile_t *p)
     card(out, text, p->partial ? "watched, until it was stopped" : "from begin to end");
     if (p->threads) {
         snprintf(text, sizeof text, "%u / %u", p->threads, p->processors);
-        card(out, text, "threads that took locks / processors");
+        card(out, text, "threads / processors");
     }
     fputs("</div>\n", out);
 }

@@ -79,7 +79,7 @@ char *top_summary(const profile_t *p)
     if (isfinite(p->user_s))
         fprintf(out, ", %.2f s of CPU time", p->user_s + p->system_s);
     if (p->threads)
-        fprintf(out, ", %u thread%s that took locks", p->threads, p->threads == 1 ? "" : "s");
+        fprintf(out, ", %u thread%s", p->threads, p->threads == 1 ? "" : "s");
     fprintf(out, ", %u processor%s", p->processors, p->processors == 1 ? "" : "s");
     fputs(p->partial ? "; stopped before its end. " : ". ", out);
     if (isfinite(p->spin_share))
