@@ -65,9 +65,9 @@ static const struct argp argp = {
     .options = options,
     .parser = parse,
     .args_doc = "OBJECT|PROGRAM...",
-    .doc = "Says, for each operation of each hotlock lock in these files, how often it is inlined and "
-           "called, how many bytes that takes and would take the other way, how many instructions "
-           "it executes either way, and which to choose.",
+    .doc = "Says, for each operation of each hotlock lock in these files, how often it is inlined "
+           "and called, how many bytes that takes and would take the other way, how many "
+           "instructions it executes either way, and which to choose.",
     .children = children,
 };
 

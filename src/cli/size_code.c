@@ -27,7 +27,7 @@ static const reading_t readings[] = {
     {EM_X86_64, "x86_64-linux-gnu-objdump", 8, "call jmp", "mov", "(%rsp)"},
     {EM_386, "i686-linux-gnu-objdump", 9, "call jmp", "mov", "(%esp)"},
     {EM_AARCH64, "aarch64-linux-gnu-objdump", 8, "bl b", "st", "[sp"},
-    {EM_ARM, "arm-linux-gnueabihf-objdump", 6, "bl b", "push st", "sp"},
+    {EM_ARM, "arm-linux-gnueabihf-objdump", 6, "bl blx b b.w", "push st", "sp"},
     {EM_RISCV, "riscv64-linux-gnu-objdump", 10, "jal j auipc call tail", "s", "(sp)"},
     {EM_PPC64, "powerpc64le-linux-gnu-objdump", 12, "bl b", "st", "(r1)"},
     {EM_S390, "s390x-linux-gnu-objdump", 10, "brasl jg", "st", "(%r15)"},
@@ -154,12 +154,14 @@ static void consider(reader_t *r, const char *symbol, size_t length)
     size_t n = strcspn(symbol, "@-+>. \t");
     if (n > length)
         n = length;
-    if (n >= sizeof name || (symbol[n] == '+' && r->reading->machine != EM_RISCV))
+    if (n >= sizeof name)
         return;
     memcpy(name, symbol, n);
     name[n] = '\0';
-    if (size_is_operation(name))
-        add_call(r, name);
+    if (!size_is_operation(name))
+        return;
+    add_call(r, name);
+    r->callable = false; /* an object names it twice: in the instruction and its relocation */
 }
 
 static void read_instruction(reader_t *r, uint64_t address, const char *text)
@@ -172,10 +174,11 @@ static void read_instruction(reader_t *r, uint64_t address, const char *text)
         const char *comma = strrchr(text, ',');
         /* AT&T syntax names the target last, and only a register's value is a save */
         bool x86 = r->reading->machine == EM_X86_64 || r->reading->machine == EM_386;
-        r->saves += !x86 || (comma && strstr(comma, r->reading->stack) && strchr(text, '%') < comma);
+        r->saves += !x86 ||
+                    (comma && strstr(comma, r->reading->stack) && strchr(text, '%') < comma);
     }
     const char *open = strrchr(text, '<');
-    if (r->callable && open)
+    if (r->callable && open && !strchr(open, '+'))
         consider(r, open + 1, strcspn(open + 1, ">"));
 }
 

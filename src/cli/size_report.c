@@ -27,7 +27,7 @@ uint64_t size_bytes_called(const size_op_t *op, unsigned machine)
     return (op->inlined + op->called) * size_call_bytes(machine);
 }
 
-/* Sites that are calls would be what the others are on average, else the body without its return. */
+/* A call would be what the other sites are on average, else the body without its return. */
 uint64_t size_bytes_inline(const size_op_t *op)
 {
     if (!op->called)
@@ -156,8 +156,8 @@ static void print_sum(const size_of_t *s, const size_of_t *other, FILE *out)
     fprintf(out, "%zu sites inlined, %zu called, in %.1f KB of code.\n", sum.inlined, sum.called,
             (double)s->text / 1000);
     if (sum.inlined)
-        fprintf(out, "Inlining: %.1f KB at the sites, where calls would take about %.1f KB, and %zu "
-                     "slow paths of\n%.1f KB: about %.1f KB more, %.2f %% of the code.\n",
+        fprintf(out, "Inlining: %.1f KB at the sites, where calls would take about %.1f KB, and "
+                     "%zu slow paths of\n%.1f KB: about %.1f KB more, %.2f %% of the code.\n",
                 sum.inline_bytes / 1000, sum.as_calls / 1000, s->slow_copies,
                 (double)s->slow_bytes / 1000, sum.growth / 1000, share(sum.growth, s));
     if (other) {
