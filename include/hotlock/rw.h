@@ -315,12 +315,11 @@ HL_INLINE uint64_t hl_rw_let_in(uint64_t s) {
     return waiting ? ((s & ~HL_RW_WAITING) + waiting) ^ HL_RW_PHASE : s;
 }
 
-// Takes the lock, if it has neither writer nor readers; only for the writer at the gate.
+// Takes the lock, if it has neither writer nor readers; only for the writer at the gate. What `s`
+// was loaded with is the acquire that pairs with the others' unlock.
 HL_INLINE bool hl_rw_take(hl_rw_t *l, uint64_t s) {
     if (s & HL_RW_WRITER || hl_rw_inside(s)) return false;
-    // The acquire pairs with the readers' and the writers' unlock.
-    if (!hl_cas_acq(&l->state, s, (s & (HL_RW_WAITING | HL_RW_PHASE)) | HL_RW_WRITER))
-        return false;
+    if (!hl_cas(&l->state, s, (s & (HL_RW_WAITING | HL_RW_PHASE)) | HL_RW_WRITER)) return false;
     if (s & HL_RW_ROW) hl_rw_row_retire(s);
     hl_store(&l->collisions, 0u);
     return true;

@@ -27,6 +27,10 @@ THREE_FAST, THREE_SLOW = ("tas", "ticket", "park", "ali"), ("mcs", "nmcs", "nmcs
 ALI = ("RS", "SS", "DA", "AA", "AL", "LA", "RA", "TA", "SL", "XA")
 ALI_TIMED = ("RU", "UA")
 ALI_THREE = ("RRR", "RRL", "RLA", "RSA", "AAR", "AAL")
+# What the threads of the reader-writer lock do (clients/rw.c), without and with a row.
+RW = ("WR", "WW", "RR", "WT", "RT", "TT", "Wt", "WP")
+RW_TIMED = ("RU", "WU", "WV")
+RW_THREE = ("WRR", "WWR", "WPR")  # minutes with a row
 
 
 def questions(everything):
@@ -50,6 +54,18 @@ def questions(everything):
         if everything or lock in THREE_FAST:
             _, _, client, options, bounded = two("", SPIN, QUIET)
             yield lock, "3 threads, spin", client, ["-t", "3", *options[2:]], bounded
+    for ways in RW + RW_TIMED + RW_THREE:
+        quiet = QUIET if ways not in RW_TIMED else ("--expiries", "1")
+        options = ["-t", str(len(ways)), "-D", f"WAYS={ways}", *quiet]
+        for name, policy in (("spin", SPIN), ("park", PARK)):
+            if len(ways) == 2 or policy is SPIN:
+                yield "rw", f"{ways}, {name}", "rw", [*options, *policy], False
+            if len(ways) == 2 and (everything or policy is SPIN or ways == "WR"):
+                yield "rw", f"{ways}, {name}, with a row", "rw", [*options, *policy, "-D", "ROW"], False
+    for ways in ("WR", "WW"):
+        for row in ((), ("-D", "ROW")):
+            yield "rw", f"{ways}, last user frees{', with a row' if row else ''}", "rw", [
+                "-t", "2", "-D", f"WAYS={ways}", *SPIN, *QUIET, *row, "-D", "LAST_FREES"], False
     for ways in ALI + ALI_TIMED + ALI_THREE:
         expiries = "1" if ways in ALI_TIMED else "0"
         yield "ali", f"{ways}, cap 1", "ali", ["-t", str(len(ways)), "-D", f"WAYS={ways}", *SPIN, *QUIET,
@@ -68,7 +84,7 @@ def ask(hotlock, include, clients, lock, client, options, limit):
 def main():
     hotlock, include, clients, *rest = sys.argv[1:]
     everything = "--all" in rest
-    chosen = [r for r in rest if r != "--all"] or LOCKS
+    chosen = [r for r in rest if r != "--all"] or (*LOCKS, "rw")
     todo = [q for q in questions(everything) if q[0] in chosen]
     print(f"1..{len(todo)}")
     failed = 0

@@ -36,6 +36,15 @@ def on(lock, *options):
     return ("lock", ("-D", f"LOCK={lock}", *extra, *(o for part in options for o in part)))
 
 
+ROW = ("-D", "ROW")
+
+
+def rw(ways, *parts):
+    quiet = () if any("--expiries" in part for part in parts) else ("--expiries", "0")
+    return ("rw", ("-t", str(len(ways)), "-D", f"WAYS={ways}", *quiet, "--spurious", "0", "--sleeps",
+                   "0", *(o for part in parts for o in part)))
+
+
 # Name, header, what is there, what is put there, question.
 MUTANTS = [
     # --- tas, ticket, park
@@ -223,6 +232,52 @@ MUTANTS = [
      "        (void)word; return;", ali("RRL", "-D", "HL_ALI_CAP=1")),
     ("ali: the lock is handed on and kept", "ali.h", "        return hl_ali_grant(awake);",
      "        (void)hl_ali_grant(awake); return false;", ali("LRR")),
+    # --- rw
+    ("rw: a reader does not acquire", "rw.h", "hl_cas_acq(&l->state, s, s + 1)) ||\n",
+     "hl_cas(&l->state, s, s + 1)) ||\n", rw("WR", SPIN)),
+    ("rw: a reader does not release", "rw.h",
+     "!hl_cas_rel(&l->state, s, s - 1))\n        hl_rw_read_unlock_slow",
+     "!hl_cas(&l->state, s, s - 1))\n        hl_rw_read_unlock_slow", rw("WR", SPIN)),
+    ("rw: a writer does not release", "rw.h", "!hl_cas_rel(&l->state, s, s & ~HL_RW_WRITER))",
+     "!hl_cas(&l->state, s, s & ~HL_RW_WRITER))", rw("WW", SPIN)),
+    ("rw: the writer at the gate does not acquire", "rw.h",
+     "uint64_t s = HL_RW_SC(load_n, &l->state);\n        if ((got", "uint64_t s = hl_load(&l->state);\n        if ((got",
+     rw("WW", SPIN)),
+    ("rw: a reader let in does not acquire", "rw.h", "s = hl_load_acq(&l->state);  // pairs with unlock",
+     "s = hl_load(&l->state);  // pairs with unlock", rw("WR", SPIN)),
+    ("rw: readers in a row do not look at the gate", "rw.h", "&& !(now & HL_RW_CLOSED))) return true;",
+     ")) return true;", rw("WR", SPIN, ROW)),
+    ("rw: entering a row is not ordered before the look", "rw.h",
+     "HL_RW_SC(fetch_add, &slot->readers, 1u);", "(void)hl_fetch_add(&slot->readers, 1u);",
+     rw("WR", SPIN, ROW)),
+    ("rw: the gate is not ordered before the look", "rw.h",
+     "HL_RW_SC(fetch_or, &l->state, HL_RW_GATE);\n    for",
+     "(void)hl_fetch_or(&l->state, HL_RW_GATE);\n    for", rw("WR", SPIN, ROW)),
+    ("rw: the count of a row does not acquire", "rw.h",
+     "n += HL_RW_SC(load_n, &row->slot[i].readers);", "n += hl_load(&row->slot[i].readers);",
+     rw("WR", SPIN, ROW)),
+    ("rw: readers in a row are not counted", "rw.h", "if (!(s & HL_RW_ROW)) return n;", "return n;",
+     rw("WR", SPIN, ROW)),
+    ("rw: unlock forgets who waits", "rw.h", "next = hl_rw_let_in(s & ~HL_RW_WRITER);",
+     "next = s & ~HL_RW_WRITER;", rw("WR", SPIN)),
+    ("rw: the last reader does not wake the writer", "rw.h",
+     "if (wake) hl_rw_wake(l, HL_RW_WRITER_SLEEPS);\n        return;\n    }\n}\n\nstatic inline void hl_rw_read_unlock",
+     "return;\n    }\n}\n\nstatic inline void hl_rw_read_unlock", rw("WR", PARK)),
+    ("rw: a reader leaves its row in silence", "rw.h",
+     "if (hl_unlikely(HL_RW_SC(load_n, &row->gate))) hl_rw_knock(row);", "", rw("WR", PARK, ROW)),
+    ("rw: the writer sleeps without a second look", "rw.h",
+     "if (hl_rw_inside(HL_RW_SC(load_n, &l->state)))\n", "", rw("WR", PARK, ROW)),
+    ("rw: a writer that gives up leaves the gate closed", "rw.h",
+     "next = s & ~(HL_RW_GATE | HL_RW_ASLEEP);", "next = s & ~HL_RW_ASLEEP;",
+     rw("RU", SPIN, ("--expiries", "1"))),
+    ("rw: a reader that takes back its entry does it elsewhere", "rw.h",
+     "    hl_rw_row_leave(row, slot);\n    return false;",
+     "    hl_rw_row_leave(row, &row->slot[0]);\n    hl_rw_row_leave(row, slot);\n    return false;",
+     rw("WR", SPIN, ROW)),
+    ("rw: unlock looks at the lock after it gave it up", "rw.h",
+     "        if (s & HL_RW_WAITING) hl_rw_wake(l, HL_RW_READER_SLEEPS);\n        if (wake)",
+     "        (void)hl_load(&l->state);\n        if (s & HL_RW_WAITING) hl_rw_wake(l, HL_RW_READER_SLEEPS);\n"
+     "        if (wake)", rw("WR", SPIN, FREE)),
 ]
 
 

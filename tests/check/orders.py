@@ -27,6 +27,13 @@ ALI = tuple(("ali", ("-t", str(len(ways)), *SPIN, *(TIMED if "U" in ways else QU
                      f"WAYS={ways}", "-D", "HL_ALI_CAP=1"))
             for ways in ("RR", "LL", "SD", "XA", "DR", "UR", "UA", "TA", "LRR", "RRR", "AAR", "RLA"))
 
+RW = tuple(("rw", ("-t", str(len(ways)), *policy, *(TIMED if set("UV") & set(ways) else QUIET), "-D",
+                   f"WAYS={ways}", *row))
+           for ways, policy in (("WR", SPIN), ("WR", PARK), ("WW", SPIN), ("WW", PARK), ("RU", SPIN),
+                                ("WV", SPIN), ("WT", SPIN), ("Wt", SPIN), ("RT", SPIN), ("WP", SPIN),
+                                ("WRR", SPIN), ("WWR", SPIN), ("WRt", SPIN), ("WUR", SPIN))
+           for row in ((), ("-D", "ROW")) if len(ways) == 2 or not row)
+
 # Orders that no question needs: header and function, and why they stay.
 ACCEPTED = {}
 
@@ -42,8 +49,9 @@ def ask(hotlock, include, clients, lock, client, options):
 def main():
     hotlock, include, clients, *names = sys.argv[1:]
     number = failed = 0
-    for lock in names or LOCKS:
+    for lock in names or (*LOCKS, "rw"):
         verdicts, asked = {}, QUESTIONS + (ALI if lock == "ali" else ())
+        asked = RW if lock == "rw" else asked
         for client, options in asked:
             for row in ask(hotlock, include, clients, lock, client, options):
                 key = (row["where"], row["operation"], row["order"], row["weakened"])
