@@ -16,6 +16,8 @@
 #include "../cli/cli.h"
 #include "bpf_watch.h"
 
+#define MAP_BYTES (64u << 20) // of kernel memory, all processors together
+
 static char complaint[256];
 
 static int keep_complaint(enum libbpf_print_level level, const char *format, va_list args)
@@ -39,6 +41,13 @@ void bpf_collect_complaints(void)
 const char *bpf_complaint(void)
 {
     return complaint[0] ? complaint : strerror(errno);
+}
+
+unsigned bpf_entries(size_t bytes, unsigned most)
+{
+    int cpus = libbpf_num_possible_cpus();
+    size_t entries = MAP_BYTES / (bytes + 64) / (size_t)(cpus > 0 ? cpus : 1);
+    return entries < most ? (unsigned)entries : most;
 }
 
 static bool may(unsigned capability)

@@ -46,6 +46,11 @@ typedef struct {
     uint64_t waiter[PROFILE_DEPTH], holder[PROFILE_DEPTH];
 } pending_t;
 
+typedef struct {
+    record_t *record;
+    size_t bytes;
+} queued_t;
+
 struct gather {
     pid_t pid;
     const char *symbols;
@@ -56,11 +61,11 @@ struct gather {
     place_t *places;
     size_t place_count;
     pending_t *pending;
-    record_t **queue;
+    queued_t *queue;
     size_t queued, queue_room, queue_bytes;
     size_t stack_count;
     uint64_t ticks, spinning, in_kernel;
-    uint64_t dropped_stacks, dropped_places;
+    uint64_t dropped_stacks, dropped_places, dropped_samples;
 };
 
 // ------------------------------------------------------------------------- modules
@@ -150,7 +155,7 @@ void gather_free(gather_t *g)
         free(g->places[i].name);
     }
     for (size_t i = 0; i < g->queued; i++)
-        free(g->queue[i]);
+        free(g->queue[i].record);
     free(g->queue);
     free(g->places);
     free(g->pending);
@@ -347,32 +352,43 @@ void gather_record(gather_t *g, const void *record, size_t bytes)
         keep = offsetof(record_t, stack) + (size_t)r->head.chunks * RECORD_CHUNK;
     if (keep > bytes)
         keep = bytes;
-    if (g->queue_bytes + keep > QUEUE_BYTES)
-        gather_work(g);
+    if (g->queue_bytes + keep > QUEUE_BYTES) {
+        g->dropped_samples++;
+        return;
+    }
     if (g->queued == g->queue_room) {
         g->queue_room = g->queue_room ? 2 * g->queue_room : 256;
         g->queue = cli_grow(g->queue, g->queue_room, sizeof *g->queue);
     }
-    g->queue[g->queued] = cli_alloc(keep);
-    memcpy(g->queue[g->queued++], r, keep);
+    g->queue[g->queued] = (queued_t){cli_alloc(keep), keep};
+    memcpy(g->queue[g->queued++].record, r, keep);
     g->queue_bytes += keep;
 }
 
-void gather_work(gather_t *g)
+void gather_work_some(gather_t *g, size_t most)
 {
     if (g->queued)
         refresh_modules(g);
-    for (size_t i = 0; i < g->queued; i++) {
-        const record_t *r = g->queue[i];
+    if (most > g->queued)
+        most = g->queued;
+    for (size_t i = 0; i < most; i++) {
+        const record_t *r = g->queue[i].record;
         switch ((record_kind_t)r->head.kind) {
         case RECORD_WAITER: work_on_waiter(g, r); break;
         case RECORD_HOLDER: work_on_holder(g, r); break;
         case RECORD_END: work_on_end(g, &r->head); break;
         case RECORD_TICK: work_on_spin(g, r); break;
         }
-        free(g->queue[i]);
+        g->queue_bytes -= g->queue[i].bytes;
+        free(g->queue[i].record);
     }
-    g->queued = g->queue_bytes = 0;
+    g->queued -= most;
+    memmove(g->queue, g->queue + most, g->queued * sizeof *g->queue);
+}
+
+void gather_work(gather_t *g)
+{
+    gather_work_some(g, SIZE_MAX);
 }
 
 // ------------------------------------------------------------------------- sums
@@ -393,6 +409,9 @@ void gather_sums(gather_t *g, uint64_t address, const futex_sums_t *s)
     to->wait += s->wait;
     to->handoff += s->handoff;
     to->woken += s->woken;
+    to->waiters += s->waiters;
+    if (s->waiters_most > to->waiters_most)
+        to->waiters_most = s->waiters_most;
     to->owner_off += s->owner_off;
     to->owner_off_time += s->owner_off_time;
     to->owner_blocked_time += s->owner_blocked_time;
@@ -483,7 +502,10 @@ static void fill_waits(profile_lock_t *l, const futex_sums_t *s)
         l->handoff_worst_ns = s->handoff_longest;
     l->owner_changes += s->owner_changes;
     if (s->woken)
-        l->has |= HAS_OWNERS;
+        l->has |= HAS_OWNERS | HAS_WAITERS;
+    l->waiters_sum += s->waiters;
+    if (s->waiters_most > l->waiters_most)
+        l->waiters_most = s->waiters_most;
     if (s->owner_seen)
         l->has |= HAS_PREEMPTED;
     l->preempted += s->owner_off;
@@ -586,4 +608,5 @@ void gather_fill(gather_t *g, profile_t *p, unsigned sample_hz)
     }
     p->dropped.stacks += g->dropped_stacks;
     p->dropped.locks += g->dropped_places;
+    p->dropped.samples += g->dropped_samples;
 }

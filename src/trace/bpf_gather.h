@@ -17,6 +17,7 @@ void gather_free(gather_t *g);
 
 void gather_record(gather_t *g, const void *record, size_t bytes);
 void gather_work(gather_t *g); // unwinds what is waiting to be
+void gather_work_some(gather_t *g, size_t most);
 
 // Adds the exact sums of one futex address; then gather_fill() writes everything to the profile.
 void gather_sums(gather_t *g, uint64_t address, const futex_sums_t *sums);

@@ -14,7 +14,6 @@
 #include "bpf_watch.h"
 #include "kernel.skel.h"
 
-#define SITES_BYTES (64u << 20) // of kernel memory, all processors together
 #define SITES_MOST 16384
 #define ROWS_MOST 4096
 #define SPINS_MOST 4096
@@ -100,9 +99,7 @@ static void load(kernel_watch_t *w, const char *instead)
     w->bpf = kernel_bpf__open();
     if (!w->bpf)
         cli_bad("the BPF programs cannot be opened: %s", bpf_complaint());
-    int cpus = libbpf_num_possible_cpus();
-    __u32 sites = SITES_BYTES / (sizeof(site_sums_t) + 64) / (__u32)(cpus > 0 ? cpus : 1);
-    bpf_map__set_max_entries(w->bpf->maps.sites, sites < SITES_MOST ? sites : SITES_MOST);
+    bpf_map__set_max_entries(w->bpf->maps.sites, bpf_entries(sizeof(site_sums_t), SITES_MOST));
     size_t n = 0, most = sizeof w->bpf->rodata->range_start / sizeof(__u64);
     for (size_t i = 0; kernel_spin_function(i) && n < most; i++) {
         uint64_t start, end;

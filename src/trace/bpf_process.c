@@ -16,6 +16,8 @@
 #include "bpf_watch.h"
 #include "program.skel.h"
 
+#define WORK_AT_ONCE 64 // stacks unwound while the program is watched, every fifth of a second
+#define LOCKS_MOST 8192
 #define STACK_RATE 4 // per processor and tenth of a second: see draw() in program.bpf.c
 
 struct process_watch {
@@ -82,6 +84,7 @@ static void load(process_watch_t *w)
     w->bpf->rodata->target = (__u32)w->pid;
     w->bpf->rodata->stack_rate = STACK_RATE;
     bpf_map__set_max_entries(w->bpf->maps.ring, ring_bytes());
+    bpf_map__set_max_entries(w->bpf->maps.sums, bpf_entries(sizeof(futex_sums_t), LOCKS_MOST));
     if (!w->hz)
         bpf_program__set_autoload(w->bpf->progs.tick, false);
     if (program_bpf__load(w->bpf) != 0)
@@ -137,7 +140,7 @@ bool process_watch_poll(process_watch_t *w)
     read_cpu(w->pid, &w->user_now, &w->system_now, &w->threads);
     // What is hot must be known before it can be glanced at.
     if (w->polls++ % 4 == 1) {
-        gather_work(w->gather);
+        gather_work_some(w->gather, WORK_AT_ONCE);
         glance_collect(w->glance, w->gather);
         glance_at(w->glance, hot, gather_hot(w->gather, hot));
     }

@@ -26,6 +26,9 @@ void kernel_watch_stop(kernel_watch_t *w);
 void bpf_check_allowed(const char *instead);
 void bpf_check_process(pid_t pid);
 
+// How many entries of this size, kept for each processor, a map may have: memory is bounded.
+unsigned bpf_entries(size_t bytes, unsigned most);
+
 // The last thing libbpf or the kernel complained about; for the one line.
 void bpf_collect_complaints(void);
 const char *bpf_complaint(void);

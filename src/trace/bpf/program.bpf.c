@@ -45,6 +45,9 @@ typedef struct {
     __u64 serial;
     __u32 taken;
     __u32 shift; /* one of 1 << shift is taken */
+    __u64 first_window;
+    __u32 firsts; /* addresses shown for the first time in that window */
+    __u32 spare;
 } chance_t;
 
 struct {
@@ -138,6 +141,24 @@ static __always_inline __u64 draw(__u64 now, __u32 *weight)
     return c->serial << 16 | (bpf_get_smp_processor_id() & 0x7fff) << 1 | 1;
 }
 
+/* May an address that is new be shown now? What it is must be known once; not all at once. */
+static __always_inline bool may_show(futex_sums_t *s, __u64 now)
+{
+    __u32 zero = 0;
+    chance_t *c = bpf_map_lookup_elem(&chances, &zero);
+    if (s->shown || !c)
+        return false;
+    if (now / 100000000 != c->first_window) {
+        c->first_window = now / 100000000;
+        c->firsts = 0;
+    }
+    if (c->firsts >= stack_rate * 2)
+        return false;
+    c->firsts++;
+    s->shown = 1;
+    return true;
+}
+
 /* Copies the registers and the stack of the current thread. */
 static __always_inline void snapshot(record_short_t *r, __u32 most,
                                      const __u64 regs[USER_REGISTERS])
@@ -224,10 +245,9 @@ static __always_inline void thread_is(__u32 tid, __u32 state, __u64 now)
     t->since = now;
 }
 
-static __always_inline futex_sums_t *sums_of(__u64 address, bool *first)
+static __always_inline futex_sums_t *sums_of(__u64 address)
 {
     futex_sums_t *s = bpf_map_lookup_elem(&sums, &address);
-    *first = false;
     if (s)
         return s;
     __u32 zero = 0;
@@ -236,7 +256,6 @@ static __always_inline futex_sums_t *sums_of(__u64 address, bool *first)
         drop(DROP_LOCKS);
         return 0;
     }
-    *first = true;
     return bpf_map_lookup_elem(&sums, &address);
 }
 
@@ -257,8 +276,7 @@ static __always_inline void goes_to_sleep(struct task_struct *task, __u32 tid, _
     futex_call_t call;
     if (!user_registers(task, regs) || !futex_of(regs, &call) || !futex_waits(call.operation))
         return;
-    bool first;
-    futex_sums_t *s = sums_of(call.address, &first);
+    futex_sums_t *s = sums_of(call.address);
     if (!s)
         return;
     waiting_t w = {.begin = now, .address = call.address};
@@ -271,7 +289,7 @@ static __always_inline void goes_to_sleep(struct task_struct *task, __u32 tid, _
         return;
     }
     wants(call.address, 1);
-    if (w.id || first)
+    if (w.id || may_show(s, now))
         send_stack(RECORD_WAITER, tid, &w, regs);
 }
 
@@ -280,9 +298,8 @@ static __always_inline void runs_again(__u32 tid, __u64 now)
     waiting_t *w = bpf_map_lookup_elem(&waiting, &tid);
     if (!w)
         return;
-    bool first;
     wants(w->address, -1);
-    futex_sums_t *s = sums_of(w->address, &first);
+    futex_sums_t *s = sums_of(w->address);
     __u64 wait = now - w->begin;
     __u64 handoff = w->woken && now > w->woken ? now - w->woken : 0;
     if (s) {
@@ -372,6 +389,12 @@ int BPF_PROG(waking, struct task_struct *task)
         call.address != w->address || futex_waits(call.operation))
         return 0;
     w->waker = (__u32)self;
+    const __u32 *threads_now = bpf_map_lookup_elem(&wanted, &address);
+    if (s && threads_now) {
+        s->waiters += *threads_now;
+        if (*threads_now > s->waiters_most)
+            s->waiters_most = *threads_now;
+    }
     if (w->id)
         send_stack(RECORD_HOLDER, w->waker, w, regs);
     return 0;

@@ -59,12 +59,15 @@ typedef struct {
     __u64 handoff;
     __u64 longest;
     __u64 woken;           /* waits ended by a wake-up of the same program */
+    __u64 waiters;            /* at each of these wake-ups, summed */
     __u64 owner_seen;         /* waits whose holder is known */
     __u64 owner_off;          /* of these: it was preempted while they lasted */
     __u64 owner_off_time;     /* for so long */
     __u64 owner_blocked_time; /* and slept for so long, holding the lock */
     __u64 owner_changes;   /* the waker is another than the last one */
     __u32 last_waker;
+    __u32 waiters_most;
+    __u32 shown; /* a stack of this address was sent from this processor */
     __u32 spare;
     __u64 handoff_longest;
     __u64 histogram[RECORD_HISTOGRAM];
