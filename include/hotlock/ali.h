@@ -39,6 +39,12 @@
 #ifndef HL_ALI_CAP
 #define HL_ALI_CAP 64
 #endif
+// A clock, and how long by it an owner goes on serving. None: the cap is enough. A kernel has one, for
+// an owner that serves with interrupts off.
+#ifndef HL_ALI_CLOCK
+#define HL_ALI_CLOCK() UINT64_C(0)
+#define HL_ALI_MOST UINT64_C(0)
+#endif
 // Around each call of a section: the debug build puts its checks here.
 #ifdef HL_DEBUG
 #include "ali_debug.h"
@@ -336,10 +342,12 @@ HL_SLOW void hl_ali_serve(hl_ali_t *l, bool ordinary) {
     hl_ali_owner_t o;
     o.list.first = o.list.last = o.kept.first = o.kept.last = NULL;
     o.served = o.wakes = 0;
+    uint64_t begin = HL_ALI_CLOCK();
     bool rather = false;
     while (!hl_ali_step(l, &o, rather))
-        rather = ordinary && !o.served && o.list.first &&
-                 hl_load(&o.list.first->node.state) == HL_WAITING;
+        rather = (ordinary && !o.served && o.list.first &&
+                  hl_load(&o.list.first->node.state) == HL_WAITING) ||
+                 HL_ALI_CLOCK() - begin > HL_ALI_MOST;
     hl_ali_wake_all(&o);
 }
 

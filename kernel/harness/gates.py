@@ -8,9 +8,9 @@ import guest
 from common import say
 
 WORK = ["hackbench:2:4:100", "stat:8:100:5", "fcntl:8:300", "ranges:8:300", "bpf:8:300"]
-SELF = ["selftest:ali", "selftest:nmcs", "cost:spin:4:20000", "cost:nmcs:4:20000",
-        "cost:nmcs16:4:20000", "cost:ali:4:20000", "cost:ali-plain:4:20000",
-        "cost:kmalloc:4:12800"]
+SELF = ["selftest:ali", "selftest:nmcs", "cost:spin:4:1000", "cost:nmcs:4:1000",
+        "cost:nmcs16:4:1000", "cost:ali:4:1000", "cost:ali-plain:4:1000",
+        "cost:kmalloc:4:6400"]
 LIMIT = 1500  # seconds for a boot and its jobs, on a busy host
 
 
