@@ -15,13 +15,16 @@
 //   attended  a waiter watches the word itself: see below
 //   async     hl_ali_submit() has been used: owners release by compare-exchange
 //   requests  the newest waiting request, linked to the older ones; all since the last owner took
-//             them. An owner takes the whole stack at once, turns it round, and so serves in
-//             the order of arrival.
+//             them. A requester joins by one exchange and links itself afterwards. An owner takes
+//             the whole stack by another, looks through it once, and serves in the order
+//             of arrival.
 //
 // Invariant: requests are in the stack, or on their way through one owner's hands, and an owner
 // lets go of the lock only after it has put back what it did not serve. The plain store may
 // overlook a request pushed at that very moment: the first such requester watches the word
-// as well as its own request, and takes the lock if it finds it free.
+// as well as its own request, and takes the lock if it finds it free. The exchanges overwrite the
+// flags. Losing `quiet` and `attended` is harmless: an owner looks again, a second waiter watches.
+// `async` is set again by whoever overwrote it.
 //
 // A request is run by whichever thread owns the lock: docs/locks/ali.md has the rules for sections.
 //
@@ -39,11 +42,18 @@
 #ifndef HL_ALI_CAP
 #define HL_ALI_CAP 64
 #endif
+<<<<<<< HEAD
+// How long a requester waits before it gives its processor away: a request and its answer between
+// two processors.
+#ifndef HL_ALI_ALONE_NS
+#define HL_ALI_ALONE_NS 150
+=======
 // A clock, and how long by it an owner goes on serving. None: the cap is enough. A kernel has one, for
 // an owner that serves with interrupts off.
 #ifndef HL_ALI_CLOCK
 #define HL_ALI_CLOCK() UINT64_C(0)
 #define HL_ALI_MOST UINT64_C(0)
+>>>>>>> origin/main
 #endif
 // Around each call of a section: the debug build puts its checks here.
 #ifdef HL_DEBUG
@@ -100,58 +110,30 @@ HL_INLINE hl_ali_req_t *hl_ali_top(uint64_t word) {
     return (hl_ali_req_t *)(uintptr_t)((int64_t)(word & ~HL_ALI_FLAGS) >> 4);
 }
 
-HL_INLINE hl_ali_req_t *hl_ali_next(const hl_ali_req_t *r) {
-    return (hl_ali_req_t *)(void *)hl_load(&r->node.next);
-}
-HL_INLINE void hl_ali_set_next(hl_ali_req_t *r, hl_ali_req_t *next) {
-    hl_store(&r->node.next, (hl_node_t *)(void *)next);
-}
+// ------------------------------------------------------------------------- the stack of requests
+// Newest first. A link of NULL is still to come, so the oldest has a mark of its own.
+#define HL_ALI_END ((hl_node_t *)(uintptr_t)1)
 
-// ------------------------------------------------------------------------- an owner's lists
-// The functions below are called by the owner only. A list is oldest first, a stack newest first.
-typedef struct { hl_ali_req_t *first, *last; } hl_ali_list_t;
-
-HL_INLINE void hl_ali_append(hl_ali_list_t *list, hl_ali_req_t *r) {
-    hl_ali_set_next(r, NULL);
-    if (list->last) hl_ali_set_next(list->last, r);
-    else list->first = r;
-    list->last = r;
+HL_INLINE void hl_ali_link(hl_ali_req_t *r, hl_ali_req_t *older) {
+    hl_store(&r->node.next, older ? &older->node : HL_ALI_END);
 }
 
-HL_INLINE hl_ali_req_t *hl_ali_pop(hl_ali_list_t *list) {
-    hl_ali_req_t *r = list->first;
-    list->first = hl_ali_next(r);
-    if (!list->first) list->last = NULL;
-    return r;
+// The request that came before `r`, for the owner.
+HL_INLINE hl_ali_req_t *hl_ali_older(hl_ali_req_t *r) {
+    hl_node_t *n = hl_await_link(&r->node.next);
+    return n == HL_ALI_END ? NULL : (hl_ali_req_t *)(void *)n;
 }
 
-// Puts the older requests `front` before those of `list`.
-HL_INLINE void hl_ali_prepend(hl_ali_list_t *list, hl_ali_list_t *front) {
-    if (!front->first) return;
-    hl_ali_set_next(front->last, list->first);
-    if (!list->last) list->last = front->last;
-    list->first = front->first;
-    front->first = front->last = NULL;
+HL_INLINE hl_ali_req_t *hl_ali_oldest(hl_ali_req_t *stack) {
+    for (hl_ali_req_t *older; (older = hl_ali_older(stack)) != NULL;) stack = older;
+    return stack;
 }
 
-HL_INLINE void hl_ali_remove(hl_ali_list_t *list, hl_ali_req_t *r) {
-    hl_ali_list_t rest = {NULL, NULL};
-    while (list->first) {
-        hl_ali_req_t *x = hl_ali_pop(list);
-        if (x != r) hl_ali_append(&rest, x);
-    }
-    *list = rest;
-}
-
-HL_INLINE hl_ali_req_t *hl_ali_reverse(hl_ali_req_t *stack) {
-    hl_ali_req_t *list = NULL;
-    while (stack) {
-        hl_ali_req_t *older = hl_ali_next(stack);
-        hl_ali_set_next(stack, list);
-        list = stack;
-        stack = older;
-    }
-    return list;
+// Takes `r` out of `stack`, below `newer`; NULL: it is the newest.
+HL_INLINE void hl_ali_unlink(hl_ali_req_t **stack, hl_ali_req_t *newer, hl_ali_req_t *r) {
+    hl_ali_req_t *older = hl_ali_older(r);
+    if (newer) hl_ali_link(newer, older);
+    else *stack = older;
 }
 
 // Takes the lock if it is free, requests or not: pairs with every release.
@@ -180,42 +162,82 @@ HL_INLINE bool hl_ali_take_byte(hl_ali_t *l) {
     return hl_cas_acq(&l->byte.held, 0, (uint8_t)HL_ALI_HELD);
 }
 
-// Takes all waiting requests behind those of `list`. `seen` is the word; false: it changed.
-HL_INLINE bool hl_ali_take(hl_ali_t *l, uint64_t seen, hl_ali_list_t *list) {
-    // pairs with the releases that push
-    if (!hl_cas_acq(&l->word, seen, (seen & HL_ALI_ASYNC) | HL_ALI_HELD)) return false;
-    hl_ali_req_t *newest = hl_ali_top(seen), *oldest = hl_ali_reverse(newest);
-    if (list->last) hl_ali_set_next(list->last, oldest);
-    else list->first = oldest;
-    list->last = newest;
-    return true;
+// Takes all waiting requests. The acquire pairs with the releases that push. *async remembers the
+// flag that is overwritten.
+HL_INLINE hl_ali_req_t *hl_ali_take(hl_ali_t *l, uint64_t *async) {
+    uint64_t seen = hl_xchg_acq(&l->word, HL_ALI_HELD);
+    *async |= seen & HL_ALI_ASYNC;
+    return hl_ali_top(seen);
 }
 
-// Puts `list` back below whatever has arrived since, and sets `flags` in the word (QUIET only if
-// nothing has arrived).
-HL_INLINE void hl_ali_put_back(hl_ali_t *l, hl_ali_list_t *list, uint64_t flags) {
-    for (;;) {
+// Puts `stack` back below whatever has arrived since, and sets `flags` in the word: HELD to keep
+// the lock, QUIET only if nothing has arrived. An empty stack sets ASYNC again, if it must be.
+HL_INLINE void hl_ali_put_back(hl_ali_t *l, hl_ali_req_t *stack, uint64_t *async, uint64_t flags) {
+    if (!stack && *async) (void)hl_fetch_or(&l->word, *async);
+    while (stack) {
         uint64_t seen = hl_load(&l->word);
         if (hl_ali_top(seen)) {
-            if (hl_ali_take(l, seen, list)) flags &= ~HL_ALI_QUIET;
-            continue;
+            hl_ali_req_t *newer = hl_ali_take(l, async);
+            hl_ali_link(hl_ali_oldest(newer), stack);
+            stack = newer;
+            flags &= ~HL_ALI_QUIET;
+        } else if (hl_cas_rel(&l->word, seen,
+                              hl_ali_name(stack) | (seen & HL_ALI_ASYNC) | *async | flags)) {
+            return;
         }
-        hl_ali_req_t *oldest = list->first, *newest = list->last;
-        (void)hl_ali_reverse(oldest);
-        uint64_t word = hl_ali_name(newest) | (seen & HL_ALI_ASYNC) | flags;
-        if (hl_cas_rel(&l->word, seen, word)) return;
-        (void)hl_ali_reverse(newest);
     }
 }
 
 // ------------------------------------------------------------------------- the owner
-// What an owner carries: requests it took, older ones it passed over, and sleepers to wake once it
-// has let go of the lock, for a wake-up may cost it its processor.
+// What an owner carries: requests it took, sleepers it passed over, which are older than those, and
+// sleepers to wake once it has let go of the lock, for a wake-up may cost it its processor. The
+// batch is the oldest of the requests taken; looking through the stack leaves their lines as they
+// are, shared with the waiters that read them.
 typedef struct {
-    hl_ali_list_t list, kept;
+    hl_ali_req_t *stack, *kept;
+    hl_ali_req_t *batch[HL_ALI_CAP], *above; // a ring, newest first, and who came after them
+    unsigned at, left;                       // where the ring ends, and how many are in it
     unsigned served, wakes;
+    uint64_t async;
     hl_node_t *wake[HL_ALI_CAP];
 } hl_ali_owner_t;
+
+HL_INLINE void hl_ali_gather(hl_ali_owner_t *o) {
+    unsigned n = 0;
+    o->above = NULL;
+    for (hl_ali_req_t *r = o->stack; r; r = hl_ali_older(r), n++) {
+        if (n >= HL_ALI_CAP) o->above = o->batch[n % HL_ALI_CAP];
+        o->batch[n % HL_ALI_CAP] = r;
+    }
+    o->at = n;
+    o->left = n < HL_ALI_CAP ? n : HL_ALI_CAP;
+}
+
+// The oldest of the batch.
+HL_INLINE hl_ali_req_t *hl_ali_first(const hl_ali_owner_t *o) {
+    return o->batch[(o->at - 1) % HL_ALI_CAP];
+}
+
+// Takes it out. The link of who came next is left dangling, and is mended when the batch ends here
+// or in hl_ali_rest().
+HL_INLINE hl_ali_req_t *hl_ali_pop(hl_ali_owner_t *o) {
+    hl_ali_req_t *r = hl_ali_first(o);
+    o->at--;
+    if (--o->left) return r;
+    if (o->above) hl_ali_link(o->above, NULL);
+    else o->stack = NULL;
+    return r;
+}
+
+// All that is left, as one stack with the kept at the end.
+HL_INLINE hl_ali_req_t *hl_ali_rest(hl_ali_owner_t *o) {
+    hl_ali_req_t *all = o->stack ? o->stack : o->kept;
+    if (o->left) hl_ali_link(hl_ali_first(o), o->kept);
+    else if (o->stack && o->kept) hl_ali_link(hl_ali_oldest(all), o->kept);
+    o->stack = o->kept = NULL;
+    o->left = 0;
+    return all;
+}
 
 HL_INLINE void hl_ali_wake_all(hl_ali_owner_t *o) {
     while (o->wakes) hl_node_wake(o->wake[--o->wakes]);  // only names by now
@@ -231,8 +253,9 @@ HL_INLINE void hl_ali_complete(hl_ali_owner_t *o, hl_ali_req_t *r) {
     if (hl_xchg_rel(&r->node.state, HL_ALI_DONE) == HL_SLEEPING) hl_ali_wake_later(o, r);
 }
 
-// A sleeper is to compete for the lock; it counts as awake again when it runs.
+// A sleeper is to compete for the lock, or one that is away; it counts as awake again when it runs.
 HL_INLINE bool hl_ali_rouse(hl_ali_owner_t *o, hl_ali_req_t *r) {
+    if (hl_cas(&r->node.state, HL_AWAY, HL_ALI_WOKEN)) return true;
     if (!hl_cas(&r->node.state, HL_SLEEPING, HL_ALI_WOKEN)) return false;
     hl_ali_wake_later(o, r);
     return true;
@@ -252,36 +275,51 @@ HL_INLINE bool hl_ali_grant(hl_ali_req_t *r) {
 }
 
 // Drops the requests of hl_ali_lock_until() that have timed out.
-HL_INLINE void hl_ali_drop_gone(hl_ali_list_t *list) {
-    hl_ali_list_t rest = {NULL, NULL};
-    while (list->first) {
-        hl_ali_req_t *r = hl_ali_pop(list);
+HL_INLINE hl_ali_req_t *hl_ali_drop_gone(hl_ali_req_t *stack) {
+    hl_ali_req_t *newer = NULL, *older;
+    for (hl_ali_req_t *r = stack; r; r = older) {
+        older = hl_ali_older(r);
         uintptr_t s = hl_load(&r->node.state);
-        if (hl_is_gone(s) && hl_cas(&r->node.state, s, HL_OUT)) hl_node_free(&r->node);
-        else hl_ali_append(&rest, r);
+        if (hl_is_gone(s) && hl_cas(&r->node.state, s, HL_OUT)) {
+            hl_ali_unlink(&stack, newer, r);
+            hl_node_free(&r->node);
+        } else {
+            newer = r;
+        }
     }
-    *list = rest;
+    return stack;
 }
 
-// The owner stops with requests left: it hands the lock to the first requester that is awake, or
-// rouses one and frees the lock. False: all or the one it chose had timed out, the lock is ours.
+// Makes the newest requester the owner of the lock and of the whole stack, its own request among
+// the others: nothing has to be looked through.
+HL_INLINE bool hl_ali_elect(hl_ali_req_t *stack) {
+    // pairs with the acquire in hl_ali_watch()
+    return stack->fn && hl_cas_rel(&stack->node.state, HL_WAITING, HL_ELECT);
+}
+
+// The owner stops with requests left: it elects the newest if that is awake, else hands the lock to
+// the oldest requester that is, or rouses one and frees the lock. False: all or the one it chose
+// had timed out, the lock is ours.
 HL_INLINE bool hl_ali_pass_on(hl_ali_t *l, hl_ali_owner_t *o) {
-    hl_ali_drop_gone(&o->list);
-    if (!o->list.first) return false;
-    hl_ali_req_t *awake = NULL, *sleeper = NULL;
-    for (hl_ali_req_t *r = o->list.first; r && !awake; r = hl_ali_next(r)) {
+    hl_ali_req_t *stack = hl_ali_rest(o);
+    hl_ali_put_back(l, NULL, &o->async, 0);
+    if (hl_ali_elect(stack)) return true;
+    stack = hl_ali_drop_gone(stack);
+    if (!stack) return false;
+    hl_ali_req_t *awake = NULL, *above = NULL, *sleeper = NULL, *newer = NULL;
+    for (hl_ali_req_t *r = stack; r; newer = r, r = hl_ali_older(r)) {
         uintptr_t s = hl_load(&r->node.state);
-        if (s == HL_WAITING) awake = r;
+        if (s == HL_WAITING) awake = r, above = newer;
         // A sleeper in hl_ali_lock() finds a free lock by its timer.
-        if (s == HL_SLEEPING && r->fn && !sleeper) sleeper = r;
+        if ((s == HL_SLEEPING && r->fn) || s == HL_AWAY) sleeper = r;
     }
     if (awake) {
-        hl_ali_remove(&o->list, awake);
-        if (o->list.first) hl_ali_put_back(l, &o->list, HL_ALI_HELD);
+        hl_ali_unlink(&stack, above, awake);
+        hl_ali_put_back(l, stack, &o->async, HL_ALI_HELD);
         return hl_ali_grant(awake);
     }
     if (sleeper) (void)hl_ali_rouse(o, sleeper);
-    hl_ali_put_back(l, &o->list, 0);
+    hl_ali_put_back(l, stack, &o->async, 0);
     return true;
 }
 
@@ -290,14 +328,13 @@ HL_INLINE bool hl_ali_pass_on(hl_ali_t *l, hl_ali_owner_t *o) {
 // HL_ROUNDS times.
 HL_INLINE bool hl_ali_meet(hl_ali_t *l, hl_ali_owner_t *o, hl_ali_req_t *r) {
     uintptr_t s = hl_load(&r->node.state), roused = (uintptr_t)r->arg;
-    if (s == HL_ALI_WOKEN || (s == HL_SLEEPING && (o->kept.first || roused < HL_ROUNDS))) {
-        if (s == HL_SLEEPING && !o->kept.first && hl_ali_rouse(o, r)) r->arg = (void *)(roused + 1);
-        hl_ali_append(&o->kept, r);
+    if (s == HL_ALI_WOKEN || (s == HL_SLEEPING && (o->kept || roused < HL_ROUNDS))) {
+        if (s == HL_SLEEPING && !o->kept && hl_ali_rouse(o, r)) r->arg = (void *)(roused + 1);
+        hl_ali_link(r, o->kept);
+        o->kept = r;
         return false;
     }
-    hl_ali_prepend(&o->list, &o->kept);
-    if (o->list.first) hl_ali_put_back(l, &o->list, HL_ALI_HELD);
-    o->list.first = o->list.last = NULL;
+    hl_ali_put_back(l, hl_ali_rest(o), &o->async, HL_ALI_HELD);
     return hl_ali_grant(r);
 }
 
@@ -306,29 +343,26 @@ HL_INLINE bool hl_ali_finish(hl_ali_t *l, hl_ali_owner_t *o) {
     uint64_t seen = hl_load(&l->word);
     if (seen & HL_ALI_QUIET) return hl_cas_rel(&l->word, seen, seen & ~HL_ALI_HELD);
     if (hl_ali_top(seen)) {
-        (void)hl_ali_take(l, seen, &o->list);
+        o->stack = hl_ali_take(l, &o->async);
         return false;
     }
-    if (o->kept.first) {
-        hl_ali_put_back(l, &o->kept, HL_ALI_QUIET);
+    if (o->kept) {
+        hl_ali_put_back(l, hl_ali_rest(o), &o->async, HL_ALI_QUIET);
         return true;
     }
-    if (seen != HL_ALI_HELD) return hl_cas_rel(&l->word, seen, seen & ~HL_ALI_HELD);
+    if (seen != HL_ALI_HELD || o->async)
+        return hl_cas_rel(&l->word, seen, (seen & ~HL_ALI_HELD) | o->async);
     hl_ali_clear(l);
     return true;
 }
 
 // One step of an owner on its way out; true: the lock is free or another's.
 HL_INLINE bool hl_ali_step(hl_ali_t *l, hl_ali_owner_t *o, bool rather_hand_on) {
-    if (!o->list.first) return hl_ali_finish(l, o);
-    if (rather_hand_on || o->served == HL_ALI_CAP) {
-        hl_ali_prepend(&o->list, &o->kept);
-        if (hl_ali_pass_on(l, o)) return true;
-        o->list.first = o->list.last = NULL;
-        return false;
-    }
-    hl_ali_req_t *r = hl_ali_pop(&o->list);
-    if (o->list.first) hl_prefetch_write(o->list.first->arg);
+    if (!o->stack) return hl_ali_finish(l, o);
+    if (rather_hand_on || o->served == HL_ALI_CAP) return hl_ali_pass_on(l, o);
+    if (!o->left) hl_ali_gather(o);
+    hl_ali_req_t *r = hl_ali_pop(o);
+    if (o->left) hl_prefetch_write(hl_ali_first(o)->arg);
     if (!r->fn) return hl_ali_meet(l, o, r);
     HL_ALI_CALL(l, r->fn, r->arg, true);
     o->served++;
@@ -336,10 +370,21 @@ HL_INLINE bool hl_ali_step(hl_ali_t *l, hl_ali_owner_t *o, bool rather_hand_on) 
     return false;
 }
 
-// The owner leaves: it serves who waits, up to HL_ALI_CAP requests, and the lock is free or
-// another's. After an ordinary section it rather hands the lock on, if the first is awake.
-HL_SLOW void hl_ali_serve(hl_ali_t *l, bool ordinary) {
+// The owner leaves: it serves `stack` and who waits, up to HL_ALI_CAP requests, and the lock is
+// free or another's. After an ordinary section it rather hands the lock on, if the first to look at
+// is awake.
+HL_SLOW void hl_ali_serve(hl_ali_t *l, hl_ali_req_t *stack, bool ordinary) {
     hl_ali_owner_t o;
+<<<<<<< HEAD
+    o.stack = stack;
+    o.kept = o.above = NULL;
+    o.at = o.left = o.served = o.wakes = 0;
+    o.async = 0;
+    bool rather = false;
+    while (!hl_ali_step(l, &o, rather))
+        rather = ordinary && !o.served && o.stack &&
+                 hl_load(&o.stack->node.state) == HL_WAITING;
+=======
     o.list.first = o.list.last = o.kept.first = o.kept.last = NULL;
     o.served = o.wakes = 0;
     uint64_t begin = HL_ALI_CLOCK();
@@ -348,26 +393,42 @@ HL_SLOW void hl_ali_serve(hl_ali_t *l, bool ordinary) {
         rather = (ordinary && !o.served && o.list.first &&
                   hl_load(&o.list.first->node.state) == HL_WAITING) ||
                  HL_ALI_CLOCK() - begin > HL_ALI_MOST;
+>>>>>>> origin/main
     hl_ali_wake_all(&o);
 }
 
 // ------------------------------------------------------------------------- the requester
-typedef enum { HL_ALI_IS_DONE, HL_ALI_IS_OURS, HL_ALI_TOOK, HL_ALI_LATE } hl_ali_how_t;
+typedef enum { HL_ALI_IS_DONE, HL_ALI_IS_OURS, HL_ALI_IS_HEAD, HL_ALI_TOOK,
+               HL_ALI_LATE } hl_ali_how_t;
 
 // A watcher is about to sleep or to leave: an owner must look at the requests again.
 HL_INLINE void hl_ali_unquiet(hl_ali_t *l) {
     if (hl_load(&l->word) & HL_ALI_QUIET) (void)hl_fetch_and(&l->word, ~HL_ALI_QUIET);
 }
 
+// Whoever owns the lock can run a request, so its thread need not be running: it gives its
+// processor away early, and the next thread there adds a request. It is AWAY meanwhile, lest it be
+// handed the lock. A thread in hl_ali_lock() spins as long as in any other lock.
+HL_INLINE void hl_ali_give_away(hl_ali_req_t *r, bool *watch) {
+    bool away = r->fn && hl_cas(&r->node.state, HL_WAITING, HL_AWAY);
+    hl_yield();
+    if (!away || hl_cas(&r->node.state, HL_AWAY, HL_WAITING)) return;
+    if (hl_cas(&r->node.state, HL_ALI_WOKEN, HL_WAITING)) *watch = true;
+}
+
 // Waits for a request; `watch`: for the lock as well. LATE: the deadline passed, the request is
 // left behind as GONE.
 HL_SLOW hl_ali_how_t hl_ali_watch(hl_ali_t *l, hl_ali_req_t *r, bool watch, uint64_t deadline_ns) {
     hl_wait_policy_t policy = hl_wait_get(HL_ALI_WAIT);
-    uint64_t begin_ns = hl_now_ns(), since = hl_ticks(), spin = hl_ns_to_ticks(HL_SPIN_NS);
+    bool yields = policy == HL_WAIT_YIELD || (policy == HL_WAIT_PARK && r->fn);
+    uint64_t begin_ns = 0, since = hl_ticks();
+    uint64_t spin = hl_ns_to_ticks(HL_SPIN_NS);
+    uint64_t alone = r->fn ? hl_ns_to_ticks(HL_ALI_ALONE_NS) : spin;
     for (;;) {
         uintptr_t s = hl_load_acq(&r->node.state);
         if (s == HL_ALI_DONE) return HL_ALI_IS_DONE;
         if (s == HL_GRANTED) return HL_ALI_IS_OURS;
+        if (s == HL_ELECT) return HL_ALI_IS_HEAD;
         if (watch && hl_ali_trytake(l)) return HL_ALI_TOOK;
         if (hl_past(deadline_ns)) {
             if (!hl_cas(&r->node.state, s, (uintptr_t)l)) continue;
@@ -375,11 +436,14 @@ HL_SLOW hl_ali_how_t hl_ali_watch(hl_ali_t *l, hl_ali_req_t *r, bool watch, uint
             return HL_ALI_LATE;
         }
         hl_pause();
-        if (hl_ticks() - since < spin) continue;
-        if (policy == HL_WAIT_YIELD) hl_yield();
-        if (policy != HL_WAIT_PARK || !hl_cas(&r->node.state, HL_WAITING, HL_SLEEPING)) continue;
+        uint64_t waited = hl_ticks() - since;
+        if (waited < alone) continue;
+        if (yields) hl_ali_give_away(r, &watch);
+        if (waited < spin || policy != HL_WAIT_PARK) continue;
+        if (!hl_cas(&r->node.state, HL_WAITING, HL_SLEEPING)) continue;
         hl_ali_unquiet(l);
         uint64_t now = hl_now_ns(), until = deadline_ns;
+        if (!begin_ns) begin_ns = now;
         if (watch) until = now + hl_nap_ns(now - begin_ns, deadline_ns);
         hl_futex_wait(hl_low_half(&r->node.state), HL_SLEEPING, until, HL_FUTEX_PRIVATE);
         if (!hl_cas(&r->node.state, HL_SLEEPING, HL_WAITING))
@@ -389,21 +453,22 @@ HL_SLOW hl_ali_how_t hl_ali_watch(hl_ali_t *l, hl_ali_req_t *r, bool watch, uint
     }
 }
 
-// Takes the lock if it is free: true; or pushes the request: false. *watch says whether it is this
-// requester that must watch the word.
-HL_INLINE bool hl_ali_take_or_push(hl_ali_t *l, hl_ali_req_t *r, uint64_t flags, bool *watch) {
-    for (;;) {
-        uint64_t seen = hl_load(&l->word);
-        if (!(seen & HL_ALI_HELD)) {
-            if (hl_cas_acq(&l->word, seen, seen | HL_ALI_HELD)) return true;
-            continue;
-        }
-        hl_ali_set_next(r, hl_ali_top(seen));
-        uint64_t word = hl_ali_name(r) | (seen & HL_ALI_FLAGS & ~HL_ALI_QUIET) | flags;
-        *watch = (word & ~seen & flags) != 0;
-        if (hl_cas_rel(&l->word, seen, word)) return false;
-        hl_pause();
-    }
+// Pushes the request. True: the lock was free and is now ours, with the request in its stack.
+// *watch says whether it is this requester that must watch the word.
+HL_INLINE bool hl_ali_join(hl_ali_t *l, hl_ali_req_t *r, uint64_t flags, bool *watch) {
+    // acquire pairs with every release of the lock, release with hl_ali_take()
+    uint64_t seen = hl_xchg_acqrel(&l->word, hl_ali_name(r) | HL_ALI_HELD | flags);
+    hl_ali_link(r, hl_ali_top(seen));
+    if (seen & HL_ALI_ASYNC & ~flags) (void)hl_fetch_or(&l->word, HL_ALI_ASYNC);
+    *watch = (flags & ~seen & HL_ALI_ATTENDED) != 0;
+    return !(seen & HL_ALI_HELD);
+}
+
+// The lock is ours: takes the request back if it is the only one.
+HL_INLINE bool hl_ali_retract(hl_ali_t *l, hl_ali_req_t *r, uint64_t flags) {
+    uint64_t word = HL_ALI_HELD | (flags & HL_ALI_ASYNC);
+    return hl_load(&r->node.next) == HL_ALI_END &&
+           hl_cas(&l->word, hl_ali_name(r) | HL_ALI_HELD | flags, word);
 }
 
 // The requester of hl_ali_run(), or of a submitted request it has come to wait for.
@@ -413,10 +478,14 @@ HL_INLINE void hl_ali_await(hl_ali_t *l, hl_ali_req_t *r, bool watch) {
         case HL_ALI_IS_OURS:
             HL_ALI_CALL(l, r->fn, r->arg, false);
             hl_store_rel(&r->node.state, HL_ALI_DONE);  // pairs with a third thread's hl_ali_done()
-            hl_ali_serve(l, false);
+            hl_ali_serve(l, NULL, false);
             return;
+        case HL_ALI_IS_HEAD:
+            hl_store(&r->node.state, HL_WAITING);  // an owner's word, and we are the owner
+            hl_ali_serve(l, r, false);
+            continue;
         case HL_ALI_TOOK:
-            hl_ali_serve(l, false);  // our request among the others
+            hl_ali_serve(l, NULL, false);  // our request among the others
             continue;
         default: return;
         }
@@ -434,12 +503,14 @@ HL_SLOW void hl_ali_run_slow(hl_ali_t *l, void (*fn)(void *), void *arg) {
     hl_ali_req_t me;
     bool watch;
     hl_ali_ready(&me, HL_WAITING, fn, arg);
-    if (hl_ali_take_or_push(l, &me, HL_ALI_ATTENDED, &watch)) {
+    bool ours = hl_ali_join(l, &me, HL_ALI_ATTENDED, &watch);
+    if (ours && hl_ali_retract(l, &me, HL_ALI_ATTENDED)) {
         HL_ALI_CALL(l, fn, arg, false);
-        hl_ali_serve(l, false);
-    } else {
-        hl_ali_await(l, &me, watch);
+        hl_ali_serve(l, NULL, false);
+        return;
     }
+    if (ours) hl_ali_serve(l, NULL, false);  // our request among the others
+    hl_ali_await(l, &me, ours || watch);
 }
 
 HL_API(ALI, LOCK) void hl_ali_run(hl_ali_t *l, void (*fn)(void *), void *arg) {
@@ -449,30 +520,36 @@ HL_API(ALI, LOCK) void hl_ali_run(hl_ali_t *l, void (*fn)(void *), void *arg) {
     }
     HL_ALI_CALL(l, fn, arg, false);
     if (hl_likely(hl_load(&l->word) == HL_ALI_HELD)) hl_ali_clear(l);
-    else hl_ali_serve(l, false);
+    else hl_ali_serve(l, NULL, false);
 }
 
-// A thread that watched and took the lock while its request was in the stack: takes it out.
+// A thread that took the lock while its request was in the stack: takes it out.
 HL_INLINE void hl_ali_withdraw(hl_ali_t *l, hl_ali_req_t *me) {
-    hl_ali_list_t list = {NULL, NULL};
-    uint64_t seen;
-    do seen = hl_load(&l->word);
-    while (hl_ali_top(seen) && !hl_ali_take(l, seen, &list));
-    hl_ali_remove(&list, me);
-    if (list.first) hl_ali_put_back(l, &list, HL_ALI_HELD);
+    uint64_t async = 0;
+    hl_ali_req_t *stack = hl_ali_take(l, &async), *newer = NULL;
+    for (hl_ali_req_t *r = stack; r != me; r = hl_ali_older(r)) newer = r;
+    hl_ali_unlink(&stack, newer, me);
+    hl_ali_put_back(l, stack, &async, HL_ALI_HELD);
+}
+
+// Joins for an ordinary section. True: the lock is ours and the request out of the stack again.
+HL_INLINE bool hl_ali_join_or_take(hl_ali_t *l, hl_ali_req_t *me) {
+    bool watch;
+    if (!hl_ali_join(l, me, 0, &watch)) return false;
+    if (!hl_ali_retract(l, me, 0)) hl_ali_withdraw(l, me);
+    return true;
 }
 
 HL_SLOW void hl_ali_lock_slow(hl_ali_t *l) {
     hl_ali_req_t me;
-    bool watch;
     hl_ali_ready(&me, HL_WAITING, NULL, NULL);
-    if (hl_ali_take_or_push(l, &me, 0, &watch)) return;
+    if (hl_ali_join_or_take(l, &me)) return;
     if (hl_ali_watch(l, &me, true, HL_NO_DEADLINE) == HL_ALI_TOOK) hl_ali_withdraw(l, &me);
 }
 
 HL_SLOW bool hl_ali_lock_until_slow(hl_ali_t *l, uint64_t deadline_ns) {
     hl_poll_t poll = hl_poll_begin(HL_WAIT_PARK, deadline_ns);
-    bool queued, watch;
+    bool queued;
     hl_ali_req_t *me;
     do {
         if (hl_ali_trytake(l)) return true;
@@ -482,7 +559,7 @@ HL_SLOW bool hl_ali_lock_until_slow(hl_ali_t *l, uint64_t deadline_ns) {
     if (!me) return false;
     if (!queued) hl_ali_ready(me, HL_WAITING, NULL, NULL);
     hl_ali_how_t how = HL_ALI_IS_OURS;
-    if (queued || !hl_ali_take_or_push(l, me, 0, &watch))
+    if (queued || !hl_ali_join_or_take(l, me))
         how = hl_ali_watch(l, me, true, deadline_ns);
     if (how == HL_ALI_LATE) {
         if (!hl_ali_trytake(l)) return false;  // the owner finds the request and frees it
@@ -505,19 +582,21 @@ HL_API(ALI, LOCK) bool hl_ali_lock_until(hl_ali_t *l, uint64_t deadline_ns) {
 }
 
 HL_API(ALI, LOCK) void hl_ali_submit(hl_ali_t *l, hl_ali_req_t *r, void (*fn)(void *), void *arg) {
-    bool first;
+    bool watch;
     hl_ali_ready(r, HL_ALI_PENDING, fn, arg);
     // The first to set ASYNC may be overlooked by the present owner. It does not wait for that: the
     // owner may be its own thread, and hl_ali_done() and hl_ali_wait() serve a lock left free.
-    if (!hl_ali_take_or_push(l, r, HL_ALI_ASYNC, &first)) return;
-    HL_ALI_CALL(l, fn, arg, false);
-    hl_store_rel(&r->node.state, HL_ALI_DONE);  // pairs with hl_ali_done()
-    hl_ali_serve(l, false);
+    if (!hl_ali_join(l, r, HL_ALI_ASYNC, &watch)) return;
+    if (hl_ali_retract(l, r, HL_ALI_ASYNC)) {
+        HL_ALI_CALL(l, fn, arg, false);
+        hl_store_rel(&r->node.state, HL_ALI_DONE);  // pairs with hl_ali_done()
+    }
+    hl_ali_serve(l, NULL, false);
 }
 
 HL_API(ALI, LOCK) bool hl_ali_done(hl_ali_t *l, hl_ali_req_t *r) {
     if (hl_load_acq(&r->node.state) == HL_ALI_DONE) return true;
-    if (hl_ali_trytake(l)) hl_ali_serve(l, false);
+    if (hl_ali_trytake(l)) hl_ali_serve(l, NULL, false);
     return hl_load_acq(&r->node.state) == HL_ALI_DONE;
 }
 
@@ -536,7 +615,7 @@ HL_API(ALI, TRYLOCK) bool hl_ali_trylock(hl_ali_t *l) {
 #if HL_BODY(ALI, UNLOCK)
 HL_API(ALI, UNLOCK) void hl_ali_unlock(hl_ali_t *l) {
     if (hl_likely(hl_load(&l->word) == HL_ALI_HELD)) hl_ali_clear(l);
-    else hl_ali_serve(l, true);
+    else hl_ali_serve(l, NULL, true);
 }
 
 HL_API(ALI, UNLOCK) bool hl_ali_is_locked(const hl_ali_t *l) {

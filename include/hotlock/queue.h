@@ -9,6 +9,8 @@
 //   HEIR      you are first, the lock is not handed to you: compete for it
 //   BARGED    (mcs, holder) it overtook the queue, its node is not in it
 //   OUT       taken out of the queue by a passer-by
+//   ELECT     (ali) the lock is yours, and so are all requests from yours to the oldest
+//   AWAY      (ali) in the queue, awake, has given its processor away for a moment
 //   an address  GONE: timed out of the lock at that address; the node stays in its queue until a
 //             passer-by takes it out, or another timed wait on that lock takes it over
 //
@@ -23,7 +25,7 @@
 
 #include "wait.h"
 
-enum { HL_WAITING, HL_SLEEPING, HL_GRANTED, HL_HEIR, HL_BARGED, HL_OUT, HL_STATES };
+enum { HL_WAITING, HL_SLEEPING, HL_GRANTED, HL_HEIR, HL_BARGED, HL_OUT, HL_ELECT, HL_AWAY, HL_STATES };
 
 typedef HL_ATOMIC(uintptr_t) hl_atomic_uptr_t;
 typedef HL_ATOMIC(uint32_t) hl_atomic_u32_t;
@@ -117,10 +119,12 @@ static inline void hl_pool_after_fork(void) {
 // A link that is certain to come: its writer is between joining the queue and linking itself. The
 // policy is to nap, not to yield, which would not let a writer of lower priority run.
 HL_INLINE hl_node_t *hl_await_link(hl_atomic_node_t *link) {
-    hl_node_t *n = hl_load_acq(link);
-    if (hl_likely(n != NULL)) return n;
-    hl_poll_t wait = hl_poll_begin(HL_WAIT_PARK, HL_NO_DEADLINE);
-    while (!(n = hl_load_acq(link))) (void)hl_poll(&wait);
+    hl_node_t *n;
+    hl_poll_t wait;
+    for (bool begun = false; hl_unlikely(!(n = hl_load_acq(link))); begun = true) {
+        if (!begun) wait = hl_poll_begin(HL_WAIT_PARK, HL_NO_DEADLINE);
+        (void)hl_poll(&wait);
+    }
     return n;
 }
 

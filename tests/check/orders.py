@@ -25,7 +25,7 @@ QUESTIONS = (
 )
 ALI = tuple(("ali", ("-t", str(len(ways)), *SPIN, *(TIMED if "U" in ways else QUIET), "-D",
                      f"WAYS={ways}", "-D", "HL_ALI_CAP=1"))
-            for ways in ("RR", "LL", "SD", "XA", "DR", "UR", "UA", "TA", "LRR", "RRR", "AAR", "RLA"))
+            for ways in ("RR", "LL", "SD", "XA", "DR", "UR", "UA", "TA", "LRR", "RRR", "AAR", "RRL"))
 
 RW = tuple(("rw", ("-t", str(len(ways)), *policy, *(TIMED if set("UV") & set(ways) else QUIET), "-D",
                    f"WAYS={ways}", *row))
