@@ -42,18 +42,16 @@
 #ifndef HL_ALI_CAP
 #define HL_ALI_CAP 64
 #endif
-<<<<<<< HEAD
 // How long a requester waits before it gives its processor away: a request and its answer between
 // two processors.
 #ifndef HL_ALI_ALONE_NS
 #define HL_ALI_ALONE_NS 150
-=======
+#endif
 // A clock, and how long by it an owner goes on serving. None: the cap is enough. A kernel has one, for
 // an owner that serves with interrupts off.
 #ifndef HL_ALI_CLOCK
 #define HL_ALI_CLOCK() UINT64_C(0)
 #define HL_ALI_MOST UINT64_C(0)
->>>>>>> origin/main
 #endif
 // Around each call of a section: the debug build puts its checks here.
 #ifdef HL_DEBUG
@@ -375,25 +373,16 @@ HL_INLINE bool hl_ali_step(hl_ali_t *l, hl_ali_owner_t *o, bool rather_hand_on) 
 // is awake.
 HL_SLOW void hl_ali_serve(hl_ali_t *l, hl_ali_req_t *stack, bool ordinary) {
     hl_ali_owner_t o;
-<<<<<<< HEAD
     o.stack = stack;
     o.kept = o.above = NULL;
     o.at = o.left = o.served = o.wakes = 0;
     o.async = 0;
-    bool rather = false;
-    while (!hl_ali_step(l, &o, rather))
-        rather = ordinary && !o.served && o.stack &&
-                 hl_load(&o.stack->node.state) == HL_WAITING;
-=======
-    o.list.first = o.list.last = o.kept.first = o.kept.last = NULL;
-    o.served = o.wakes = 0;
     uint64_t begin = HL_ALI_CLOCK();
     bool rather = false;
     while (!hl_ali_step(l, &o, rather))
-        rather = (ordinary && !o.served && o.list.first &&
-                  hl_load(&o.list.first->node.state) == HL_WAITING) ||
+        rather = (ordinary && !o.served && o.stack &&
+                  hl_load(&o.stack->node.state) == HL_WAITING) ||
                  HL_ALI_CLOCK() - begin > HL_ALI_MOST;
->>>>>>> origin/main
     hl_ali_wake_all(&o);
 }
 
