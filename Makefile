@@ -8,7 +8,7 @@ RECORDS ?= 50000
 RUNS    ?= 10
 
 .DEFAULT_GOAL := all
-.PHONY: all build demo figures check programs kernel-check install clean help need-build need-demo need-check
+.PHONY: all build demo figures inlining check programs kernel-check install clean help need-build need-demo need-check
 
 all: need-build build
 
@@ -43,6 +43,10 @@ figures:
 	@docs/refresh $(BUILD) docs/performance.md
 	@docs/refresh $(BUILD) README.md
 
+# The tables of docs/inlining.md, made again here: about two minutes on a quiet machine.
+inlining: need-check build
+	@scripts/inlining $(BUILD)
+
 check: need-check
 	@scripts/check $(BUILD)
 
@@ -72,6 +76,7 @@ help:
 	@echo 'make                  build the library, the preload and the command in $(BUILD)/'
 	@echo 'make demo             find the best lock for an unmodified Debian program'
 	@echo 'make figures          run the transcripts of README.md and docs/performance.md again'
+	@echo 'make inlining         count again what inlining costs, for docs/inlining.md'
 	@echo 'make check            run every test; the last line is the count'
 	@echo 'make kernel-check     build and boot Linux 6.1 with each of its locks (about two hours)'
 	@echo 'make programs         run large programs and servers under each lock, and measure them'
