@@ -18,7 +18,8 @@ static const char *const locks[] = {"tas",     "ticket", "mcs",  "nmcs", "nmcs4"
                                     "mcsflag", "qspin",  "park", "ali",  NULL};
 static const char *const operations[] = {"lock",      "trylock", "lock_until", "unlock",
                                          "is_locked", NULL};
-static const char *const runs[] = {"run", "submit", "done", "wait", NULL};  /* ali's, and hl_run() */
+/* ali's; and hl_run() */
+static const char *const runs[] = {"run", "submit", "done", "wait", NULL};
 
 static bool one_of(const char *word, const char *const *words)
 {
