@@ -26,7 +26,9 @@
 // closed the gate; a single counter means nothing, for a reader may leave through another than it
 // came in by. Entering is an increment, then a look at the gate; closing is the gate, then a look
 // at the counters; all four sequentially consistent, so one of the two sees the other (Dekker).
-// A reader that sees the gate takes back its increment where it made it.
+// A reader that sees the gate takes back its increment where it made it. One that goes in past the
+// gate is counted in the state, by a step that the writer's looks are ordered with as well: the
+// writer may see it leave, and must not then have missed that it came.
 //
 // Cost: one atomic to lock and one to unlock, either way; 16 bytes. A row costs a writer 16 reads.
 // Not recursive for readers: a second read lock may stand at a gate whose writer waits for the first.
@@ -87,6 +89,7 @@ static inline bool hl_rw_is_write_locked(const hl_rw_t *l);  // a hint
 
 // ------------------------------------------------------------------------- rows
 #define HL_RW_SC(op, p, ...) __atomic_##op(&(p)->v, ##__VA_ARGS__, __ATOMIC_SEQ_CST)
+#define HL_RW_CAS_SC(p, old, new_) hl_cas_order_(p, old, new_, __ATOMIC_SEQ_CST)
 
 typedef struct { HL_ATOMIC(uint32_t) readers; } HL_ALIGNED hl_rw_slot_t;
 typedef struct {
@@ -236,7 +239,7 @@ HL_INLINE bool hl_rw_read_wait(hl_rw_t *l, uint64_t patience_ns, uint64_t deadli
         if (hl_past(deadline_ns)) {
             if (hl_cas(&l->state, s, s - HL_RW_WAITING_ONE)) return false;
         } else if (!(s & HL_RW_WRITER) && hl_past(limit)) {
-            if (hl_cas_acq(&l->state, s, s - HL_RW_WAITING_ONE + 1)) return true;
+            if (HL_RW_CAS_SC(&l->state, s, s - HL_RW_WAITING_ONE + 1)) return true;
         } else if (!hl_rw_stay_awake(&begin)) {
             uint64_t until = s & HL_RW_WRITER || limit > deadline_ns ? deadline_ns : limit;
             hl_rw_sleep(l, s, until, HL_RW_READER_SLEEPS);
@@ -252,7 +255,7 @@ HL_SLOW bool hl_rw_read_slow(hl_rw_t *l, uint64_t patience_ns, uint64_t deadline
         if (!(s & HL_RW_CLOSED) && (s & HL_RW_ROW)) {
             if (hl_rw_row_enter(l, s)) return true;
         } else if (!(s & HL_RW_CLOSED) || (!(s & HL_RW_WRITER) && !patience_ns)) {
-            if (hl_cas_acq(&l->state, s, s + 1)) return true;  // pairs with unlock
+            if (HL_RW_CAS_SC(&l->state, s, s + 1)) return true;  // pairs with unlock
             hl_rw_collide(l);
         } else if (hl_past(deadline_ns)) {
             return false;
@@ -315,11 +318,12 @@ HL_INLINE uint64_t hl_rw_let_in(uint64_t s) {
     return waiting ? ((s & ~HL_RW_WAITING) + waiting) ^ HL_RW_PHASE : s;
 }
 
-// Takes the lock, if it has neither writer nor readers; only for the writer at the gate. What `s`
-// was loaded with is the acquire that pairs with the others' unlock.
+// Takes the lock, if it has neither writer nor readers; only for the writer at the gate. The acquire
+// is for a reader that went in past the gate and out again since `s` was loaded: the same value.
 HL_INLINE bool hl_rw_take(hl_rw_t *l, uint64_t s) {
     if (s & HL_RW_WRITER || hl_rw_inside(s)) return false;
-    if (!hl_cas(&l->state, s, (s & (HL_RW_WAITING | HL_RW_PHASE)) | HL_RW_WRITER)) return false;
+    if (!hl_cas_acq(&l->state, s, (s & (HL_RW_WAITING | HL_RW_PHASE)) | HL_RW_WRITER))
+        return false;
     if (s & HL_RW_ROW) hl_rw_row_retire(s);
     hl_store(&l->collisions, 0u);
     return true;

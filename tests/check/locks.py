@@ -31,7 +31,7 @@ ALI_THREE, ALI_SLOW = ("RRR", "RRL", "RLR", "AAR", "AAL"), ("RLA", "RSA")
 # What the threads of the reader-writer lock do (clients/rw.c), without and with a row.
 RW = ("WR", "WW", "RR", "WT", "RT", "TT", "Wt", "WP")
 RW_TIMED = ("RU", "WU", "WV")
-RW_THREE = ("WRR", "WWR", "WPR")  # minutes with a row
+RW_THREE = ("WRR", "WWR", "WPR")  # some ten seconds each, minutes with a row
 
 
 def questions(everything):
@@ -55,7 +55,7 @@ def questions(everything):
         if everything or lock in THREE_FAST:
             _, _, client, options, bounded = two("", SPIN, QUIET)
             yield lock, "3 threads, spin", client, ["-t", "3", *options[2:]], bounded
-    for ways in RW + RW_TIMED + RW_THREE:
+    for ways in RW + RW_TIMED + (RW_THREE if everything else ()):
         quiet = QUIET if ways not in RW_TIMED else ("--expiries", "1")
         options = ["-t", str(len(ways)), "-D", f"WAYS={ways}", *quiet]
         for name, policy in (("spin", SPIN), ("park", PARK)):
