@@ -276,6 +276,54 @@ static void insert_inlined(profile_stack_t *s, const inlined_t *inlined)
     s->depth = n;
 }
 
+// A frame for a function that jumped instead of calling; index + 1, 0: there was none such.
+static uint32_t jumped_from(profile_t *p, Dwfl *dwfl, uint32_t outer, uint64_t inner_pc)
+{
+    symbols_callee_t callee;
+    pid_t pid = p->frames[outer].pid;
+    if (!symbols_callee(dwfl, p->frames[outer].pc, &callee) ||
+        (inner_pc && symbols_callee_has(&callee, inner_pc)))
+        return 0;
+    int line = 0;
+    uint32_t frame = profile_frame(p, pid, 0);
+    profile_frame_t *f = &p->frames[frame];
+    f->function = symbols_readable(dwarf_diename(&callee.die));
+    replace(&f->file, file_name(dwarf_decl_file(&callee.die)));
+    if (dwarf_decl_line(&callee.die, &line) == 0)
+        f->line = line;
+    replace(&f->module, p->frames[outer].module);
+    return frame + 1;
+}
+
+// Stacks of locks begin with the caller of a lock function, so one that jumped there is in front.
+static void insert_jumped(profile_t *p, Dwfl *dwfl, profile_stack_t *s, uint32_t *front)
+{
+    if (s->depth == 0 || s->depth >= PROFILE_DEPTH || !p->frames[s->frame[0]].pc)
+        return;
+    uint32_t *known = &front[s->frame[0]];
+    if (*known == UINT32_MAX)
+        *known = jumped_from(p, dwfl, s->frame[0], 0);
+    if (!*known)
+        return;
+    s->frame = cli_grow(s->frame, s->depth + 1, sizeof *s->frame);
+    memmove(s->frame + 1, s->frame, s->depth * sizeof *s->frame);
+    s->frame[0] = *known - 1;
+    s->depth++;
+}
+
+static void insert_all_jumped(profile_t *p, pid_t pid, Dwfl *dwfl, size_t frames)
+{
+    uint32_t *front = cli_alloc((frames + 1) * sizeof *front);
+    memset(front, 0xff, (frames + 1) * sizeof *front);
+    for (size_t i = 0; i < p->lock_count; i++) {
+        profile_lock_t *l = &p->locks[i];
+        for (size_t k = 0; l->pid == pid && k < l->stack_count; k++)
+            if (l->stacks[k].depth && l->stacks[k].frame[0] < frames)
+                insert_jumped(p, dwfl, &l->stacks[k], front);
+    }
+    free(front);
+}
+
 static void name_kernel_frame(profile_frame_t *f)
 {
     if (f->function)
@@ -330,6 +378,7 @@ static void resolve_process(profile_t *p, pid_t pid, const char *directory, inli
     if (unnamed > named)
         profile_note(p, "most code of process %d has no symbols: it was stripped; install its "
                      "debug symbols, or give their directory with --symbols", (int)pid);
+    insert_all_jumped(p, pid, dwfl, frames);
     name_locks(p, pid, dwfl);
     symbols_end(dwfl);
 }

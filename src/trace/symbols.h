@@ -32,6 +32,15 @@ const char *symbols_function(Dwfl *dwfl, uint64_t pc);
 // A symbol's name as people write it: demangled, without a version. Free it.
 char *symbols_readable(const char *name);
 
+// Whom the call before this return address (pc is inside the call) goes to, if that is known and
+// is a function of the same file.
+typedef struct {
+    Dwarf_Die die;
+    Dwarf_Addr bias;
+} symbols_callee_t;
+bool symbols_callee(Dwfl *dwfl, uint64_t pc, symbols_callee_t *callee);
+bool symbols_callee_has(symbols_callee_t *callee, uint64_t pc); // is this address in it?
+
 // "db.lock" for data of the program, from debug information or the symbol table; NULL: neither.
 // Free it.
 char *symbols_variable(Dwfl *dwfl, uint64_t address);

@@ -95,8 +95,8 @@ static void held(lock_name_t l, uint64_t since)
 }
 
 // ------------------------------------------------------------------------- holders and waiters
-// Not inlined, so that the stacks are known. The empty statements keep the calls from becoming
-// jumps, which would leave no frame behind.
+// Not inlined, so that the stacks are known. The empty statement keeps a call from becoming a jump,
+// which would leave no frame behind.
 #define OUT_OF_LINE __attribute__((noinline))
 #define RETURNS_HERE __asm__ volatile("" ::: "memory")
 
@@ -108,8 +108,7 @@ static void held(lock_name_t l, uint64_t since)
         uint64_t since = clock_ns(CLOCK_MONOTONIC);                      \
         nap(held_us);                                                    \
         held(which, since);                                              \
-        give;                                                            \
-        RETURNS_HERE;                                                    \
+        give; /* often a jump: who held it must be told all the same */  \
     }                                                                    \
     OUT_OF_LINE static void want_##name(type *object)                    \
     {                                                                    \
