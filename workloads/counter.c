@@ -5,7 +5,8 @@
  * The smallest program with a hot lock. What is shared, how long the lock is held and how long a
  * thread stays away are all options, so the same loop is a burst of empty sections or a realistic
  * one. --op fam is the fetch-and-multiply section that the literature on combining uses
- * (Fatourou and Kallimanis, PPoPP 2012): one shared number, multiplied.
+ * (Fatourou and Kallimanis, PPoPP 2012): one shared number, multiplied. --private gives each thread
+ * a lock and lines of its own, so that what is left is the scheduler's doing.
  */
 #define WORKLOAD_COMBINERS 1
 #include <string.h>
@@ -27,6 +28,8 @@ struct counter {
     uint64_t think_ns, hold_ns;
     uint64_t think, hold; /* turns of busy() */
     struct line *line;
+    bool private;
+    struct counter **own; /* one per thread */
 };
 
 static inline void section(struct counter *c)
@@ -60,7 +63,7 @@ static const struct loop loops[] = {
 #include "locks/each.h"
 };
 
-enum { KEY_LINES = 0x1000, KEY_THINK, KEY_HOLD, KEY_OP };
+enum { KEY_LINES = 0x1000, KEY_THINK, KEY_HOLD, KEY_OP, KEY_PRIVATE };
 
 static const struct argp_option options[] = {
     { "lines", KEY_LINES, "N", 0, "cache lines written in each section (default 2)", 0 },
@@ -69,6 +72,8 @@ static const struct argp_option options[] = {
       "time outside it: uniform from 0 to twice this (default 0)", 0 },
     { "op", KEY_OP, "increment|fam", 0,
       "add one to each line, or multiply one number (fetch-and-multiply)", 0 },
+    { "private", KEY_PRIVATE, 0, 0,
+      "each thread has a lock and lines of its own: nobody waits for anybody", 0 },
     { 0 }
 };
 
@@ -91,19 +96,36 @@ static error_t on_option(int key, char *arg, struct argp_state *state)
         if (!c->multiply && strcmp(arg, "increment") != 0)
             cli_bad("--op takes increment or fam, not '%s'", arg);
         return 0;
+    case KEY_PRIVATE:
+        c->private = true;
+        return 0;
     default:
         return ARGP_ERR_UNKNOWN;
     }
 }
 
-static void setup(struct run *run)
+static void fresh(const struct run *run, struct counter *c)
 {
-    struct counter *c = run->data;
     c->lock = lock_new(run->lock, run->threads, false);
     c->line = lines_new(LINES_MOST * sizeof(struct line));
     c->line[0].value = c->multiply;
+}
+
+static void setup(struct run *run)
+{
+    struct counter *c = run->data;
     c->think = c->think_ns ? busy_turns((double)c->think_ns) : 0;
     c->hold = c->hold_ns ? busy_turns((double)c->hold_ns) : 0;
+    fresh(run, c);
+    c->own = lines_new(run->threads * sizeof(struct counter *));
+    for (unsigned i = 0; i < run->threads; i++) {
+        c->own[i] = c;
+        if (!c->private)
+            continue;
+        c->own[i] = lines_new(sizeof(struct counter));
+        *c->own[i] = *c;
+        fresh(run, c->own[i]);
+    }
 }
 
 /* FACTOR to the power n, modulo 2^64. */
@@ -116,16 +138,24 @@ static uint64_t power(uint64_t n)
     return result;
 }
 
-static void check(struct run *run)
+static void check_lines(struct run *run, const struct counter *c, uint64_t done)
 {
-    const struct counter *c = run->data;
-    uint64_t done = run_total(run), wanted = c->multiply ? power(done) : done;
+    uint64_t wanted = c->multiply ? power(done) : done;
     unsigned lines = c->multiply ? 1 : c->lines;
     for (unsigned i = 0; i < lines; i++)
         if (c->line[i].value != wanted)
             run_broken(run, "line %u holds %llu after %llu sections, not %llu", i,
                        (unsigned long long)c->line[i].value, (unsigned long long)done,
                        (unsigned long long)wanted);
+}
+
+static void check(struct run *run)
+{
+    const struct counter *c = run->data;
+    for (unsigned i = 0; c->private && i < run->threads; i++)
+        check_lines(run, c->own[i], run->workers[i]->sections);
+    if (!c->private)
+        check_lines(run, c, run_total(run));
 }
 
 static const struct workload workload = {

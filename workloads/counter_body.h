@@ -2,7 +2,7 @@
 /* Body: the loop of counter around the lock in force. */
 static void LOCK_FN(counter)(struct run *run, struct worker *me)
 {
-    struct counter *c = run->data;
+    struct counter *c = ((struct counter *)run->data)->own[me->index];
     LOCK_T *lock = c->lock;
     LOCK_ME_T node = { 0 };
     uint64_t done = 0;

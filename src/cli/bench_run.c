@@ -177,7 +177,7 @@ void bench_find(bench_t *b)
 bool bench_is_peer(const bench_lock_t *lock)
 {
     return strncmp(lock->lock, "pthread_", 8) == 0 || strncmp(lock->lock, "ck_", 3) == 0 ||
-           !lock->sections;
+           strncmp(lock->lock, "plain_", 6) == 0 || !lock->sections;
 }
 
 /* Peers that only run functions compete where sections are functions: alone, and multiplying. */

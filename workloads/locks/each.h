@@ -47,6 +47,10 @@
 #include "one.h"
 #define LOCK_DESCRIPTOR "pthread_spin.h"
 #include "one.h"
+#define LOCK_DESCRIPTOR "plain_mcs.h"
+#include "one.h"
+#define LOCK_DESCRIPTOR "plain_k42.h"
+#include "one.h"
 
 #ifdef WORKLOAD_CK
 #define LOCK_DESCRIPTOR "ck_fas.h"
