@@ -196,7 +196,7 @@ static const struct argp report_argp = {
     .parser = parse,
     .children = children,
     .args_doc = "-o FILE.html [-p PID] [-a] [-- CMD [ARG...]]",
-    .doc = "Finds the hot lock as hotlock top does, and writes one HTML page that needs no network.",
+    .doc = "Finds the hot lock as hotlock top does, and writes one HTML page that loads nothing.",
 };
 
 // ------------------------------------------------------------------------- before

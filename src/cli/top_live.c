@@ -2,7 +2,8 @@
 // top_live.c - the view of `hotlock top --live`: the table as it changes, and the selected lock's
 // verdict and stacks below it. Drawn by ncurses on the terminal itself, whatever stdout is.
 //
-// Everything is cut to the window, however small; below 8 lines or 40 columns only the table is left.
+// Everything is cut to the window, however small; below 8 lines or 40 columns only the table is
+// left.
 #include <curses.h>
 #include <math.h>
 #include <stdlib.h>
@@ -162,8 +163,8 @@ static void show_lock(const top_live_t *v, const profile_t *p, size_t i, int y, 
         snprintf(held, sizeof held, "%.0f %%", 100 * used);
     attr_t look = i == v->selected ? A_REVERSE : A_NORMAL;
     int name = COLS - 58 < 12 ? 12 : COLS - 58;
-    line(y, look, "%-*.*s %8s %8s %9s %8s %9s %7s  ", name, name, l->name, waiting, cpu, rate, waited,
-         hold, held);
+    line(y, look, "%-*.*s %8s %8s %9s %8s %9s %7s  ", name, name, l->name, waiting, cpu, rate,
+         waited, hold, held);
 }
 
 static int show_stacks(const top_live_t *v, const profile_t *p, const profile_lock_t *l, int y)
@@ -208,16 +209,16 @@ static void show(const top_live_t *v)
     char spin[48] = "";
     if (isfinite(p->spin_share))
         snprintf(spin, sizeof spin, ", %.1f %% of the CPU time spinning", 100 * p->spin_share);
-    line(0, A_BOLD, "%s  %.0f s%s, %zu locks, by %s%s   (h: help, q: end)", v->what, p->wall_s, spin,
-         p->lock_count, sort_names[v->sort], v->paused ? ", paused" : "");
+    line(0, A_BOLD, "%s  %.0f s%s, %zu locks, by %s%s   (h: help, q: end)", v->what, p->wall_s,
+         spin, p->lock_count, sort_names[v->sort], v->paused ? ", paused" : "");
     if (v->help) {
         show_help();
         refresh();
         return;
     }
     int name = COLS - 58 < 12 ? 12 : COLS - 58;
-    line(1, A_UNDERLINE, "%-*s %8s %8s %9s %8s %9s %7s  ", name, "lock", "waiting", "CPU", "taken/s",
-         "waited", "a hold", "held");
+    line(1, A_UNDERLINE, "%-*s %8s %8s %9s %8s %9s %7s  ", name, "lock", "waiting", "CPU",
+         "taken/s", "waited", "a hold", "held");
     bool roomy = LINES >= 8 && COLS >= 40;
     size_t rows = (size_t)(roomy ? LINES / 2 - 1 : LINES - 2);
     rows = LINES < 3 ? 0 : rows;

@@ -289,8 +289,8 @@ bool svg_sweep(FILE *out, const json_t *sweep)
                 SWEEP_LEFT + SWEEP_WIDTH + 180, SWEEP_HEIGHT + 60);
         for (int i = 0; i <= 4; i++) {
             double y = s->y_most * i / 4;
-            fprintf(out, "<line class='grid' x1='%d' x2='%d' y1='%.1f' y2='%.1f'/><text class='axis'"
-                         " x='%d' y='%.1f' text-anchor='end'>%.3g</text>",
+            fprintf(out, "<line class='grid' x1='%d' x2='%d' y1='%.1f' y2='%.1f'/>"
+                         "<text class='axis' x='%d' y='%.1f' text-anchor='end'>%.3g</text>",
                     SWEEP_LEFT, SWEEP_LEFT + SWEEP_WIDTH, place_y(s, y), place_y(s, y),
                     SWEEP_LEFT - 6, place_y(s, y) + 4, y);
         }

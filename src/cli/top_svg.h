@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// top_svg.h - the drawings of the HTML report: inline SVG, drawn here, coloured by the page's style.
+// top_svg.h - the drawings of the HTML report: inline SVG, coloured by the page's style.
 #ifndef HOTLOCK_TOP_SVG_H
 #define HOTLOCK_TOP_SVG_H
 
@@ -8,7 +8,7 @@
 // TEXT with the five characters of HTML that mean something escaped.
 void svg_text(FILE *out, const char *text);
 
-// One bar per lock over the time watched: held, free though wanted, and free; beside it the waiting.
+// One bar per lock over the time watched: held, free though wanted, free; beside it the waiting.
 void svg_shares(FILE *out, const top_result_t *r);
 // Waits, holds and hand-offs of a lock: counts per power of two of nanoseconds.
 void svg_histograms(FILE *out, const profile_lock_t *l);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// top_text.c - the result of `hotlock top` for people: the table, then the hottest locks one by one.
+// top_text.c - the result of `hotlock top` for people: the table, then the hottest locks.
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

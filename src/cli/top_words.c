@@ -104,8 +104,8 @@ char **top_remarks(const profile_t *p)
         all[count++] = cli_printf("dropped: %llu acquisitions of locks beyond the most that are "
                                   "kept, not in the table", (unsigned long long)d->acquisitions);
     if (d->gone_locks)
-        all[count++] = cli_printf("not listed: %llu locks that were destroyed and never waited for, "
-                                  "with %llu acquisitions", (unsigned long long)d->gone_locks,
+        all[count++] = cli_printf("not listed: %llu locks that were destroyed and never waited "
+                                  "for, with %llu acquisitions", (unsigned long long)d->gone_locks,
                                   (unsigned long long)d->gone_acquisitions);
     if (d->stacks)
         all[count++] = cli_printf("dropped: the stacks of %llu waits and holds; their times are "

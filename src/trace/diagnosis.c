@@ -118,8 +118,8 @@ static void say(diagnosis_t *d, const profile_lock_t *l, const figures_t *f) {
         d->advice = cli_printf("do less under it, shard it, or take it less often");
         break;
     case LIMIT_HANDOFF:
-        d->verdict = cli_printf("hand-off is the limit: free but waited for %s of the time; a queue "
-                                "or combining lock is worth at most %s", handoff, bound);
+        d->verdict = cli_printf("hand-off is the limit: free but waited for %s of the time; a "
+                                "queue or combining lock is worth at most %s", handoff, bound);
         d->advice = cli_printf("try other locks");
         break;
     case LIMIT_PREEMPTED:
@@ -177,7 +177,7 @@ static double bound_of(const figures_t *f) {
     return isnan(most) ? NAN : fmin(most, 1);
 }
 
-// Another lock in the same cache line that is taken a tenth as often, or more: each slows the other.
+// Another lock in the same cache line, taken a tenth as often or more: each slows the other.
 static const profile_lock_t *neighbour(const profile_t *p, const profile_lock_t *l) {
     for (size_t i = 0; l->address && i < p->lock_count && i < NEIGHBOURS; i++) {
         const profile_lock_t *o = &p->locks[i];
@@ -200,8 +200,8 @@ static void advise_more(diagnosis_t *d, const profile_t *p, const profile_lock_t
     if (o) add_advice(d, cli_printf("%s lies in the same cache line: move them apart", o->name));
     if (d->limit != LIMIT_NONE && !strcmp(l->kind, HOME_MADE)) {
         free(d->advice);
-        d->advice = cli_printf("no preload reaches it: put a lock of hotlock's headers in its place "
-                               "(hotlock locks)");
+        d->advice = cli_printf("no preload reaches it: put a lock of hotlock's headers in its "
+                               "place (hotlock locks)");
     }
 }
 

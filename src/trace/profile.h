@@ -24,7 +24,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#define PROFILE_BUCKETS 40   // of a log2 histogram: bucket i counts 2^i <= ns < 2^(i+1), 0 also 0 ns
+#define PROFILE_BUCKETS 40   // of a log2 histogram: bucket i: 2^i <= ns < 2^(i+1), 0 also 0 ns
 #define PROFILE_DEPTH   64   // frames kept of a stack, innermost first
 #define PROFILE_EXEC    (1 << 22) // added to a process ID for each program it executed before
 #define PROFILE_STACKS  16   // stacks kept per lock and role when a profile is finished
@@ -91,7 +91,7 @@ typedef struct {
     uint64_t handoff_ns, handoff_worst_ns, handoffs; // freed with somebody waiting -> taken
     uint64_t waiters_sum, waiters_most;// waiters at each hand-off
     uint64_t owner_changes;
-    uint64_t preempted, preempted_ns;  // waits, and their time, behind a holder that was not running
+    uint64_t preempted, preempted_ns;  // waits, and their time, behind a holder that did not run
     double cpu_spin_share;             // of the program's (or machine's) CPU time, 0 to 1
     uint64_t wait_hist[PROFILE_BUCKETS], hold_hist[PROFILE_BUCKETS], handoff_hist[PROFILE_BUCKETS];
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// program.c - `hotlock top -- CMD`: runs a program with the recorder in it and reads what it counted.
+// program.c - `hotlock top -- CMD`: runs a program with the recorder in it, reads what it counted.
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -132,7 +132,7 @@ static void *watch(void *arg) {
         if (w->o->look && !stopped) {
             stopped = now < next ? !w->o->look(NULL, w->o->looker) : !look(w, begin);
             if (stopped) kill(getpid(), SIGINT);
-            uint64_t took = hl_now_ns() - now;  // naming a large program takes long: then less often
+            uint64_t took = hl_now_ns() - now;  // naming much code takes long
             if (now >= next) next = hl_now_ns() + (LOOK_NS > 5 * took ? LOOK_NS : 5 * took);
         }
         pthread_mutex_lock(&w->lock);

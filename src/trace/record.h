@@ -45,7 +45,7 @@ typedef struct {
 typedef struct {
     uint64_t magic;
     uint32_t pid, slots;                    // slots: how many this file has room for
-    uint64_t ticks0, ns0;                   // one moment on both clocks: hl_ticks(), CLOCK_MONOTONIC
+    uint64_t ticks0, ns0;                   // one moment on both clocks: hl_ticks(), hl_now_ns()
     uint64_t ticks1, ns1;                   // the same at the end; 0: it did not come to that
     uint64_t mult;                          // ns = ticks * mult >> 32, as used inside
     HL_ATOMIC(uint32_t) used;               // slots ever taken
@@ -57,7 +57,7 @@ typedef struct {
     HL_ATOMIC(uint64_t) lost_acquisitions;  // of locks that found no slot
     HL_ATOMIC(uint64_t) lost_wait;          // ns
     HL_ATOMIC(uint64_t) lost_stacks;        // waits and holds without a stack
-    HL_ATOMIC(uint64_t) gone_locks;         // destroyed, never waited for: their slots were used again
+    HL_ATOMIC(uint64_t) gone_locks;         // destroyed, never waited for: slots free again
     HL_ATOMIC(uint64_t) gone_acquisitions;
     record_map_t map[RECORD_MAPS];
 } record_head_t;
@@ -79,7 +79,7 @@ typedef struct {
     uint16_t depth;                         // of a recursive mutex
     uint16_t kind;                          // record_kind_t
     uint32_t countdown;                     // holds until the next one is timed
-    uint32_t weight;                        // how many holds a timed one stands for; 0: this hold is
+    uint32_t weight;                        // how many holds a timed one stands for; 0: this one is
                                             // timed only because somebody waited
     // What a slow path touches.
     uint64_t contended, reads, reads_contended;

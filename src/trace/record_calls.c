@@ -34,6 +34,16 @@ static record_kind_t kind_of(const pthread_mutex_t *m) {
     }
 }
 
+// Robust and priority-protected mutexes: trying them is not the same as locking them, so whether
+// they are free is told from libc's own word, and a wait that begins right after is missed.
+#define KIND_NOT_TRIED (0x10 | 0x40)
+
+static int try_mutex(pthread_mutex_t *m, bool *tried) {
+    *tried = !(m->__data.__kind & KIND_NOT_TRIED);
+    if (*tried) return rec_next()->pthread_mutex_trylock(m);
+    return __atomic_load_n(&m->__data.__lock, __ATOMIC_RELAXED) ? EBUSY : 0;
+}
+
 static inline void taken(record_slot_t *s, uint64_t now) {
     if (hl_unlikely(rec_taken_again(s))) s->depth++;
     else rec_taken(s, now);
@@ -57,9 +67,11 @@ static inline void taken(record_slot_t *s, uint64_t now) {
             rec_lost();                                                  \
             return (call);                                               \
         }                                                                \
-        int tried_ = rec_next()->pthread_mutex_trylock(m);               \
+        bool real_;                                                      \
+        int tried_ = try_mutex(m, &real_);                               \
         if (hl_likely(is_taken(tried_))) {                               \
-            taken(slot_, 0);                                             \
+            if (hl_unlikely(!real_)) tried_ = (call);                    \
+            if (is_taken(tried_)) taken(slot_, 0);                       \
             return tried_;                                               \
         }                                                                \
         if (tried_ != EBUSY) return (call);                              \
@@ -76,6 +88,7 @@ REC_EXPORT int pthread_mutex_timedlock(pthread_mutex_t *m, const struct timespec
 
 REC_EXPORT int pthread_mutex_clocklock(pthread_mutex_t *m, clockid_t clock,
                                        const struct timespec *at) {
+    if (!rec_valid_clock(clock)) return rec_next()->pthread_mutex_clocklock(m, clock, at);
     LOCK(m, CALLER, rec_next()->pthread_mutex_clocklock(m, clock, at));
 }
 
@@ -157,7 +170,7 @@ REC_EXPORT int pthread_cond_clockwait(pthread_cond_t *c, pthread_mutex_t *m, clo
 }
 
 // ------------------------------------------------------------------------- C11
-// libc's mtx_t is its pthread_mutex_t under another name, and so are the calls; only results differ.
+// libc's mtx_t is its pthread_mutex_t under another name; so are the calls, but for the results.
 static int c11(int result) {
     return result == 0           ? thrd_success
            : result == EBUSY     ? thrd_busy

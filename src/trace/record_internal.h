@@ -170,6 +170,14 @@ void rec_charge(record_stack_t *stack, uint64_t count, uint64_t ns);
 void rec_note_maps(void);
 bool rec_map_known(uint64_t pc);
 
+// libc looks at these before the lock itself: with bad ones nothing may be tried.
+static inline bool rec_valid_clock(clockid_t clock) {
+    return clock == CLOCK_REALTIME || clock == CLOCK_MONOTONIC;
+}
+static inline bool rec_valid_time(const struct timespec *t) {
+    return t->tv_nsec >= 0 && t->tv_nsec < 1000000000;
+}
+
 #define REC_EXPORT __attribute__((visibility("default")))
 
 #endif

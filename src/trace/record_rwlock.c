@@ -100,10 +100,13 @@ REC_EXPORT int pthread_rwlock_rdlock(pthread_rwlock_t *l) {
     READ_LOCK(l, rec_next()->pthread_rwlock_rdlock(l));
 }
 REC_EXPORT int pthread_rwlock_timedrdlock(pthread_rwlock_t *l, const struct timespec *at) {
+    if (!rec_valid_time(at)) return rec_next()->pthread_rwlock_timedrdlock(l, at);
     READ_LOCK(l, rec_next()->pthread_rwlock_timedrdlock(l, at));
 }
 REC_EXPORT int pthread_rwlock_clockrdlock(pthread_rwlock_t *l, clockid_t clock,
                                           const struct timespec *at) {
+    if (!rec_valid_clock(clock) || !rec_valid_time(at))
+        return rec_next()->pthread_rwlock_clockrdlock(l, clock, at);
     READ_LOCK(l, rec_next()->pthread_rwlock_clockrdlock(l, clock, at));
 }
 REC_EXPORT int pthread_rwlock_tryrdlock(pthread_rwlock_t *l) {
@@ -117,10 +120,13 @@ REC_EXPORT int pthread_rwlock_wrlock(pthread_rwlock_t *l) {
     WRITE_LOCK(l, rec_next()->pthread_rwlock_wrlock(l));
 }
 REC_EXPORT int pthread_rwlock_timedwrlock(pthread_rwlock_t *l, const struct timespec *at) {
+    if (!rec_valid_time(at)) return rec_next()->pthread_rwlock_timedwrlock(l, at);
     WRITE_LOCK(l, rec_next()->pthread_rwlock_timedwrlock(l, at));
 }
 REC_EXPORT int pthread_rwlock_clockwrlock(pthread_rwlock_t *l, clockid_t clock,
                                           const struct timespec *at) {
+    if (!rec_valid_clock(clock) || !rec_valid_time(at))
+        return rec_next()->pthread_rwlock_clockwrlock(l, clock, at);
     WRITE_LOCK(l, rec_next()->pthread_rwlock_clockwrlock(l, clock, at));
 }
 REC_EXPORT int pthread_rwlock_trywrlock(pthread_rwlock_t *l) {

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""figures.py HOTLOCK PLANTED: what hotlock top finds in programs with planted locks agrees with what
-these counted and timed for themselves, whatever else the machine is doing meanwhile."""
+"""figures.py HOTLOCK PLANTED: what hotlock top finds in programs with planted locks agrees with
+what these counted and timed for themselves, whatever else the machine is doing meanwhile."""
 import json
 import os
 import sys

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
 """forms.py HOTLOCK PLANTED COUNTED STATIC: every form of the report says the same; files are new,
-private and whole; bad input is one line; an interrupted or watched program leaves nothing behind."""
+private and whole; bad input is one line; an interrupted program leaves nothing behind."""
 import csv
 import gzip
 import html.parser
@@ -147,8 +147,8 @@ def forms():
     with open("r.prom", encoding="utf-8") as f:
         prom = f.read()
     bad = [line for line in prom.splitlines() if not re.fullmatch(
-        r'# (HELP|TYPE) .*|[a-z_]+(\{[a-z]+="([^"\\]|\\.)*"(,[a-z]+="([^"\\]|\\.)*")*\})? [0-9.e+-]+',
-        line)]
+        r'# (HELP|TYPE) .*|'
+        r'[a-z_]+(\{[a-z]+="([^"\\]|\\.)*"(,[a-z]+="([^"\\]|\\.)*")*\})? [0-9.e+-]+', line)]
     check("Prometheus: every line is one", bad and bad[0])
     check("Prometheus: counts", None if re.search(
         r'hotlock_acquisitions_total\{lock="store.lock",.*\} 1200\n', prom) else prom)
@@ -196,7 +196,7 @@ def bad():
     check_bad("a file that is there", "is there already", *top, "-o", "r.json", "--", "true")
     os.symlink("elsewhere.json", "link.json")
     check_bad("a link", "is there already", *top, "-o", "link.json", "--", "true")
-    check("nothing was written through it", None if not os.path.exists("elsewhere.json") else "it was")
+    check("nothing was written through it", os.path.exists("elsewhere.json") and "it was")
     check_bad("no such directory", "none/x.json", *top, "-o", "none/x.json", "--", "true")
     check_bad("unknown lock", "tikcet", *top, "--lock", "tikcet", "--", PLANTED, "idle")
     check_bad("a sweep that is none", "has no results", *top, "--sweep", "r.json", "--", "true")
@@ -244,7 +244,8 @@ def live():
         os.unlink("begun")
     pid, terminal = pty.fork()
     if pid == 0:
-        os.environ.update(TRUTH=os.path.join(WORK, "begun"), TERM="xterm", LINES="24", COLUMNS="100")
+        os.environ.update(TRUTH=os.path.join(WORK, "begun"), TERM="xterm", LINES="24",
+                          COLUMNS="100")
         os.execv(HOTLOCK, [HOTLOCK, "top", "--live", "--", PLANTED, "forever"])
     screen, asked, end = b"", False, time.monotonic() + PATIENCE
     while time.monotonic() < end:

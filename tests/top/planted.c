@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// planted.c - programs with planted locks, whose figures are known: the program counts and times for
-// itself what `hotlock top` must find, and writes it as JSON to the file $TRUTH names.
+// planted.c - programs with planted locks, whose figures are known: the program counts and times
+// for itself what `hotlock top` must find, and writes it as JSON to the file $TRUTH names.
 //
 //   planted SCENE: hot, sleeping, idle, kinds, condition, loop, child, many, forever, killed
 #include <pthread.h>
