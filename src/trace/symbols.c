@@ -260,11 +260,13 @@ typedef struct {
     uint32_t outer[INLINE_MOST];
 } inlined_t;
 
-static void insert_inlined(profile_stack_t *s, const inlined_t *inlined)
+static void insert_inlined(profile_stack_t *s, const inlined_t *inlined, size_t frames)
 {
     uint32_t deep[PROFILE_DEPTH], n = 0;
     for (uint32_t i = 0; i < s->depth && n < PROFILE_DEPTH; i++) {
         deep[n++] = s->frame[i];
+        if (s->frame[i] >= frames) // made here, for one that jumped
+            continue;
         const inlined_t *in = &inlined[s->frame[i]];
         for (uint32_t k = 0; k < in->count && n < PROFILE_DEPTH; k++)
             deep[n++] = in->outer[k];
@@ -403,6 +405,6 @@ void symbols_resolve(profile_t *p, const char *directory)
     name_joined(p);
     for (size_t i = 0; i < p->lock_count; i++)
         for (size_t k = 0; k < p->locks[i].stack_count; k++)
-            insert_inlined(&p->locks[i].stacks[k], inlined);
+            insert_inlined(&p->locks[i].stacks[k], inlined, frames);
     free(inlined);
 }
