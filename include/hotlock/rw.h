@@ -14,12 +14,13 @@
 //           bit  59     GATE         a writer waits: readers stand aside
 //           bit  60     ASLEEP       that writer sleeps, and wants to be woken
 //           bit  61     PHASE        changes each time waiting readers are let in
+//           bit  62     OVERDUE      that writer has waited longer than a patient reader would
 //   writers     a park lock: the writer that holds it is the one behind the gate
 //   collisions  lost compare-exchanges of readers since the last writer
 //
-// Phase-fair (Brandenburg and Anderson, ECRTS 2009): an unlock for writing lets in every reader that
-// waits, in the same step in which it gives the lock up, and the next writer waits for them. So a
-// reader waits for one writer at most, and a writer, once at the gate, for the readers inside.
+// Phase-fair (Brandenburg and Anderson, ECRTS 2009): an unlock for writing lets in every reader
+// that waits, in the same step in which it gives the lock up, and the next writer waits for them. So
+// a reader waits for one writer at most, and a writer, once at the gate, for the readers inside.
 // Writers among each other compete as in park.h, without an order.
 //
 // Invariant of the row: readers + sum of the row's counters == readers inside, for whoever has
@@ -32,7 +33,8 @@
 //
 // Cost: one atomic to lock and one to unlock, either way; 16 bytes. A row costs a writer 16 reads.
 // Not recursive for readers: a second read lock may stand at a gate whose writer waits for the first.
-// hl_rw_read_lock_patient() stands aside for a bounded time only. Not for memory shared by
+// hl_rw_read_lock_patient() stands aside for a bounded time only, and no longer for a writer that an
+// earlier one has lost patience with: those inside may not be running. Not for memory shared by
 // processes. Nothing of the lock is touched after it is freed: what a leaving reader looks at is
 // the row, which is static, and a futex is a name.
 #ifndef HOTLOCK_RW_H
@@ -72,6 +74,7 @@ typedef struct {
 #define HL_RW_GATE        (1ull << 59)
 #define HL_RW_ASLEEP      (1ull << 60)
 #define HL_RW_PHASE       (1ull << 61)
+#define HL_RW_OVERDUE     (1ull << 62)
 #define HL_RW_CLOSED      (HL_RW_WRITER | HL_RW_GATE)
 
 static inline void hl_rw_lock(hl_rw_t *l);  // for writing
@@ -224,6 +227,12 @@ HL_INLINE bool hl_rw_stay_awake(uint64_t *begin) {
 }
 
 // ------------------------------------------------------------------------- readers
+// Past a waiting writer, without waiting any longer?
+HL_INLINE bool hl_rw_may_pass(uint64_t s, uint64_t patience_ns) {
+    return !(s & HL_RW_WRITER) &&
+           (!patience_ns || (patience_ns != HL_NO_DEADLINE && (s & HL_RW_OVERDUE)));
+}
+
 // Waits to be let in. *again: the lock has opened before we were counted as waiting.
 HL_INLINE bool hl_rw_read_wait(hl_rw_t *l, uint64_t patience_ns, uint64_t deadline_ns,
                                bool *again) {
@@ -238,8 +247,11 @@ HL_INLINE bool hl_rw_read_wait(hl_rw_t *l, uint64_t patience_ns, uint64_t deadli
         if ((s & HL_RW_PHASE) != phase) return true;
         if (hl_past(deadline_ns)) {
             if (hl_cas(&l->state, s, s - HL_RW_WAITING_ONE)) return false;
-        } else if (!(s & HL_RW_WRITER) && hl_past(limit)) {
-            if (HL_RW_CAS_SC(&l->state, s, s - HL_RW_WAITING_ONE + 1)) return true;
+        } else if (hl_rw_may_pass(s, patience_ns) || (!(s & HL_RW_WRITER) && hl_past(limit))) {
+            uint64_t in = (s - HL_RW_WAITING_ONE + 1) | HL_RW_OVERDUE;
+            if (!HL_RW_CAS_SC(&l->state, s, in)) continue;
+            if (!(s & HL_RW_OVERDUE) && in & HL_RW_WAITING) hl_rw_wake(l, HL_RW_READER_SLEEPS);
+            return true;
         } else if (!hl_rw_stay_awake(&begin)) {
             uint64_t until = s & HL_RW_WRITER || limit > deadline_ns ? deadline_ns : limit;
             hl_rw_sleep(l, s, until, HL_RW_READER_SLEEPS);
@@ -254,7 +266,7 @@ HL_SLOW bool hl_rw_read_slow(hl_rw_t *l, uint64_t patience_ns, uint64_t deadline
         uint64_t s = hl_load(&l->state);
         if (!(s & HL_RW_CLOSED) && (s & HL_RW_ROW)) {
             if (hl_rw_row_enter(l, s)) return true;
-        } else if (!(s & HL_RW_CLOSED) || (!(s & HL_RW_WRITER) && !patience_ns)) {
+        } else if (!(s & HL_RW_CLOSED) || hl_rw_may_pass(s, patience_ns)) {
             if (HL_RW_CAS_SC(&l->state, s, s + 1)) return true;  // pairs with unlock
             hl_rw_collide(l);
         } else if (hl_past(deadline_ns)) {
@@ -334,7 +346,7 @@ HL_INLINE void hl_rw_give_up(hl_rw_t *l) {
     uint64_t s, next;
     do {
         s = hl_load(&l->state);
-        next = s & ~(HL_RW_GATE | HL_RW_ASLEEP);
+        next = s & ~(HL_RW_GATE | HL_RW_ASLEEP | HL_RW_OVERDUE);
         if (!(s & HL_RW_WRITER)) next = hl_rw_let_in(next);
         // What a writer released to us is released to the readers we let in.
     } while (!hl_cas_acqrel(&l->state, s, next));
@@ -432,7 +444,7 @@ static inline bool hl_rw_is_write_locked(const hl_rw_t *l) {
 // In a forked child, whose waiters stayed behind in the parent: who is inside stays inside.
 static inline void hl_rw_forget_waiters(hl_rw_t *l) {
     hl_park_t free_ = HL_PARK_INIT;
-    hl_store(&l->state, hl_load(&l->state) & ~(HL_RW_WAITING | HL_RW_GATE | HL_RW_ASLEEP));
+    hl_store(&l->state, hl_load(&l->state) & (HL_RW_READERS | HL_RW_ROW | HL_RW_WRITER | HL_RW_PHASE));
     l->writers = free_;
 }
 

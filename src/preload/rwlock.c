@@ -9,10 +9,10 @@
 // Kinds. PREFER_WRITER_NONRECURSIVE is the lock as it is: a reader stands aside for a waiting writer.
 // The other two are one kind, in libc as here, and promise that a thread may take a read lock
 // again while a writer waits for its first. So a thread that holds any read lock goes in past a
-// waiting writer; one that holds none cannot be such a thread and stands aside, but not for ever:
-// the writer may wait for a reader that waits for this very thread. What a thread holds is a count
-// in thread-local storage, which a read lock unlocked by another thread makes wrong; then a thread
-// stands aside for those milliseconds, or does not, and nothing worse happens.
+// waiting writer; one that holds none cannot be such a thread and stands aside, but not for long:
+// the writer may wait for a reader that waits for this very thread, or that does not run. What a
+// thread holds is a count in thread-local storage, which a read lock unlocked by another thread
+// makes wrong; then a thread stands aside for that moment, or does not, and nothing worse happens.
 #include <errno.h>
 #include <string.h>
 
@@ -20,7 +20,7 @@
 #include "preload.h"
 
 // How long a reader that holds no other read lock stands aside for a waiting writer.
-#define PATIENCE_NS 10000000u
+#define PATIENCE_NS 100000u
 
 typedef struct {
     hl_rw_t lock;

@@ -30,8 +30,8 @@ ALI_TIMED = ("RU", "UA")
 ALI_THREE, ALI_SLOW = ("RRR", "RRL", "RLR", "AAR", "AAL"), ("RLA", "RSA")
 # What the threads of the reader-writer lock do (clients/rw.c), without and with a row.
 RW = ("WR", "WW", "RR", "WT", "RT", "TT", "Wt", "WP")
-RW_TIMED = ("RU", "WU", "WV")
-RW_THREE = ("WRR", "WWR", "WPR")  # some ten seconds each, minutes with a row
+RW_TIMED = ("RU", "WU", "WV", "WQ")
+RW_THREE = ("WRR", "WWR", "WPR", "WQR")  # some ten seconds each, minutes with a row
 
 
 def questions(everything):

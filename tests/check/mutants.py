@@ -281,7 +281,7 @@ MUTANTS = [
     ("rw: the writer sleeps without a second look", "rw.h",
      "if (hl_rw_inside(HL_RW_SC(load_n, &l->state)))\n", "", rw("WR", PARK, ROW)),
     ("rw: a writer that gives up leaves the gate closed", "rw.h",
-     "next = s & ~(HL_RW_GATE | HL_RW_ASLEEP);", "next = s & ~HL_RW_ASLEEP;",
+     "next = s & ~(HL_RW_GATE | HL_RW_ASLEEP | HL_RW_OVERDUE);", "next = s & ~HL_RW_ASLEEP;",
      rw("RU", SPIN, ("--expiries", "1"))),
     ("rw: a reader that takes back its entry does it elsewhere", "rw.h",
      "    hl_rw_row_leave(row, slot);\n    return false;",

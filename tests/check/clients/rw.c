@@ -2,7 +2,8 @@
 // rw.c - the reader-writer lock: writers alone, readers see what they wrote, all end.
 //
 //   -DWAYS=WR        what each thread does: W write, R read, U write by a deadline, V read by a
-//                    deadline, T try to write, t try to read, P read past a waiting writer
+//                    deadline, T try to write, t try to read, P read past a waiting writer, Q the same after
+//                    a while
 //   -DROW            the lock begins with a row, as after many collisions of readers
 //   -DPOLICY=HL_WAIT_PARK
 //   -DLAST_FREES     the lock stands in memory that the last user frees
@@ -48,6 +49,7 @@ static bool enter(char way) {
     case 'V': return hl_rw_read_lock_until(lock, hl_now_ns() + 1000000);
     case 'T': return hl_rw_trylock(lock);
     case 't': return hl_rw_read_trylock(lock);
+    case 'Q': return hl_rw_read_lock_patient(lock, 1000000, HL_NO_DEADLINE);
     default: return hl_rw_read_lock_patient(lock, 0, HL_NO_DEADLINE);
     }
 }
