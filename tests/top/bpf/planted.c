@@ -104,10 +104,12 @@ static void held(lock_name_t l, uint64_t since)
     OUT_OF_LINE static void hold_##name(type *object)                    \
     {                                                                    \
         (void)object;                                                    \
+        moment_t since = moment();                                       \
         take;                                                            \
-        uint64_t since = clock_ns(CLOCK_MONOTONIC);                      \
+        waited(which, since);                                            \
+        uint64_t taken = clock_ns(CLOCK_MONOTONIC);                      \
         nap(held_us);                                                    \
-        held(which, since);                                              \
+        held(which, taken);                                              \
         give; /* often a jump: who held it must be told all the same */  \
     }                                                                    \
     OUT_OF_LINE static void want_##name(type *object)                    \
