@@ -69,6 +69,7 @@ _hotlock()
             compgen -W "$(_hotlock_options "$hotlock" "$command" | cut -d ' ' -f 1)" -- "$cur")
     else
         compopt -o default
+        [[ $command != doctor ]] || mapfile -t COMPREPLY < <(compgen -c -- "$cur")
     fi
 }
 

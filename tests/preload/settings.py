@@ -72,7 +72,8 @@ def secure_mode():
 
 
 LOCKS = ["park", "tas", "ticket", "mcs", "nmcs", "nmcs4", "mcsflag", "qspin", "libc"]
-for setting in [None, "", "wait=yield", "lock=tas,wait=spin", "check=0,",
+for setting in [None, "", "wait=yield", "lock=tas,wait=spin", "check=0,", "rwlock=libc", "rwlock=rw",
+                "for=nmcs:1:c:0+10@/bin/sh,report=0", "for=nmcs:1:d:0+10@/no/such",
                 *map("lock={}".format, LOCKS)]:
     quiet(setting)
 refused("lock=prak", "lock=prak")
@@ -82,6 +83,14 @@ refused("lock=tas,wait=long", "wait=long")
 refused("lock=tas,check=yes", "check=yes")
 refused("lock=", "lock=")
 refused("lock=tas,,", "")
+refused("rwlock=park", "rwlock=park")
+refused("report=2", "report=2")
+refused("for=nmcs", "for=nmcs")
+refused("for=nncs:1:c:0+10@/bin/sh", "for=nncs:1:c:0+10@/bin/sh")
+refused("for=nmcs:1:x:0+10@/bin/sh", "for=nmcs:1:x:0+10@/bin/sh")
+refused("for=nmcs:64:c:0+10@/bin/sh", "for=nmcs:64:c:0+10@/bin/sh")
+refused("for=nmcs:1:c:0+10@sh", "for=nmcs:1:c:0+10@sh")
+refused("lock=tas,for=nmcs:1:c:0+10@/bin/sh", "for=")
 refused("lock=" + "x" * 300, "lock=" + "x" * 55)
 for lock in LOCKS:
     checked(f"lock={lock},check=1", lock)
