@@ -33,6 +33,7 @@ HL_API(MCS, UNLOCK) void hl_mcs_unlock(hl_mcs_t *l, hl_mcs_node_t *me) HL_RELEAS
 HL_API(MCS, UNLOCK) bool hl_mcs_is_locked(const hl_mcs_t *l);
 
 HL_INLINE hl_queue_t hl_mcs_queue(hl_mcs_t *l) {
+    if (!l) __builtin_unreachable();  // or the compiler keeps a way on which &l->tail is NULL
     hl_queue_t q = {{&l->tail, NULL, NULL}, NULL, NULL};
     return q;
 }
