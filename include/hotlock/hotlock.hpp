@@ -25,6 +25,12 @@
 
 #include "hotlock.h"
 
+// What is inside the wrappers is not analysed for -Wthread-safety; what they promise is.
+#if defined(__clang__)
+#pragma clang diagnostic push
+#pragma clang diagnostic ignored "-Wthread-safety-analysis"
+#endif
+
 namespace hotlock {
 
 namespace detail {
@@ -190,7 +196,7 @@ struct any_ops {
 // A lock in one object, TimedLockable. All-zero memory is an unlocked lock, so a static one needs
 // no constructor to have run.
 template <class Ops>
-class basic_lock {
+class HL_CAPABILITY basic_lock {
 public:
     using native_handle_type = typename Ops::word *;
 
@@ -198,16 +204,20 @@ public:
     basic_lock(const basic_lock &) = delete;
     basic_lock &operator=(const basic_lock &) = delete;
 
-    void lock() noexcept { Ops::lock(word_); }
-    [[nodiscard]] bool try_lock() noexcept { return Ops::try_lock(word_); }
-    void unlock() noexcept { Ops::unlock(word_); }
+    void lock() noexcept HL_ACQUIRES(this) { Ops::lock(word_); }
+    [[nodiscard]] bool try_lock() noexcept HL_ACQUIRES_IF(true, this) {
+        return Ops::try_lock(word_);
+    }
+    void unlock() noexcept HL_RELEASES(this) { Ops::unlock(word_); }
 
     template <class Rep, class Period>
-    [[nodiscard]] bool try_lock_for(const std::chrono::duration<Rep, Period> &wait) {
+    [[nodiscard]] bool try_lock_for(const std::chrono::duration<Rep, Period> &wait)
+        HL_ACQUIRES_IF(true, this) {
         return Ops::lock_until(word_, detail::deadline_after(wait));
     }
     template <class Clock, class Duration>
-    [[nodiscard]] bool try_lock_until(const std::chrono::time_point<Clock, Duration> &when) {
+    [[nodiscard]] bool try_lock_until(const std::chrono::time_point<Clock, Duration> &when)
+        HL_ACQUIRES_IF(true, this) {
         return detail::until(when, [this](std::uint64_t t) { return Ops::lock_until(word_, t); });
     }
 
@@ -308,23 +318,26 @@ public:
     native_handle_type native_handle() noexcept { return &word_; }
 
     // A lock and this thread's node for it. TimedLockable.
-    class place {
+    class HL_CAPABILITY place {
     public:
         explicit place(mcs &lock) noexcept : word_(&lock.word_) {}
         place(const place &) = delete;
         place &operator=(const place &) = delete;
 
-        void lock() noexcept { hl_mcs_lock(word_, &node_); }
-        [[nodiscard]] bool try_lock() noexcept { return hl_mcs_trylock(word_, &node_); }
-        void unlock() noexcept { hl_mcs_unlock(word_, &node_); }
+        void lock() noexcept HL_ACQUIRES(this) { hl_mcs_lock(word_, &node_); }
+        [[nodiscard]] bool try_lock() noexcept HL_ACQUIRES_IF(true, this) {
+            return hl_mcs_trylock(word_, &node_);
+        }
+        void unlock() noexcept HL_RELEASES(this) { hl_mcs_unlock(word_, &node_); }
 
         template <class Rep, class Period>
-        [[nodiscard]] bool try_lock_for(const std::chrono::duration<Rep, Period> &wait) {
+        [[nodiscard]] bool try_lock_for(const std::chrono::duration<Rep, Period> &wait)
+            HL_ACQUIRES_IF(true, this) {
             return hl_mcs_lock_until(word_, &node_, detail::deadline_after(wait));
         }
         template <class Clock, class Duration>
-        [[nodiscard]] bool try_lock_until(
-            const std::chrono::time_point<Clock, Duration> &when) {
+        [[nodiscard]] bool try_lock_until(const std::chrono::time_point<Clock, Duration> &when)
+            HL_ACQUIRES_IF(true, this) {
             return detail::until(
                 when, [this](std::uint64_t t) { return hl_mcs_lock_until(word_, &node_, t); });
         }
@@ -351,5 +364,9 @@ private:
 };
 
 }  // namespace hotlock
+
+#if defined(__clang__)
+#pragma clang diagnostic pop
+#endif
 
 #endif
