@@ -179,6 +179,7 @@ static void in_child(void) {
     hl_rw_rows_after_fork();
     refreshing = (hl_park_t)HL_PARK_INIT;
     hlp_fast.generation++;
+    hlp_rw_fast.generation++;
 }
 
 static const hlp_ops_t nothing_of_ours;  // stands for libc's locks in `decided`
@@ -203,6 +204,7 @@ __attribute__((noinline, cold)) static void choose_now(void) {
         ops = &libc;
     }
     hlp_libc_rwlocks = hlp_libc_locks || c.libc_rwlocks;
+    if (!hlp_libc_rwlocks) hlp_rw_fast.kind = 0;
     if (first) hl_wait_set(c.wait);
     publish(ops);
     hl_store_rel(&chosen, true);

@@ -78,6 +78,7 @@ extern const hlp_ops_t *const hlp_kinds[];  // every lock, the default first; en
 #define hlp_op(name) __atomic_load_n(&hlp_ops.name, __ATOMIC_RELAXED)
 
 extern hlp_owner_t hlp_fast;  // what `owner` of a usual plain mutex looks like now
+extern hlp_owner_t hlp_rw_fast;  // the same of a reader-writer lock, its kind as if it were 0
 extern bool hlp_libc_locks;   // nothing is ours: asked for, or HOTLOCK could not be understood
 extern bool hlp_libc_rwlocks; // reader-writer locks are not ours
 

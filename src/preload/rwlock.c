@@ -28,8 +28,13 @@ typedef struct {
     uint32_t spare;
     HL_ATOMIC(uint32_t) shared;
     uint64_t spare2[2];
-    HL_ATOMIC(uint32_t) kind;
-    HL_ATOMIC(uint32_t) generation;
+    union {
+        HL_ATOMIC(uint64_t) owner;  // hlp_owner_t, read in one piece by the fast path
+        struct {
+            HL_ATOMIC(uint32_t) kind;
+            HL_ATOMIC(uint32_t) generation;
+        };
+    };
 } rwlock_t;
 
 _Static_assert(sizeof(rwlock_t) == sizeof(pthread_rwlock_t), "the lock does not fit");
@@ -37,6 +42,8 @@ _Static_assert(offsetof(pthread_rwlock_t, __data.__shared) == offsetof(rwlock_t,
                "libc keeps the process-shared mark elsewhere");
 _Static_assert(offsetof(pthread_rwlock_t, __data.__flags) == offsetof(rwlock_t, kind),
                "libc keeps the kind elsewhere");
+
+hlp_owner_t hlp_rw_fast = {.kind = HLP_KIND_NONE};  // until the choice is made
 
 static __thread uint32_t read_locks __attribute__((tls_model("initial-exec")));
 
@@ -49,6 +56,13 @@ static void refresh(rwlock_t *o) {
         hl_store_rel(&o->generation, hlp_fast.generation);
     }
     hlp_refresh_end();
+}
+
+// Of this generation, and ours: kinds 0 to 2, of which libc gives no others.
+HL_INLINE bool is_fast(pthread_rwlock_t *rw) {
+    rwlock_t *o = ours(rw);
+    return hl_likely((hl_load(&o->owner) & ~((hlp_owner_t){.kind = 3}).both) == hlp_rw_fast.both &&
+                     !hl_load(&o->shared));
 }
 
 static bool is_ours(pthread_rwlock_t *rw) {
@@ -124,7 +138,7 @@ static int lock_by(rwlock_t *o, bool (*lock_until)(rwlock_t *, uint64_t), clocki
 }
 
 // ------------------------------------------------------------------------- unlock, init, destroy
-static int unlock(rwlock_t *o) {
+HL_INLINE int unlock(rwlock_t *o) {
     if (hl_rw_is_write_locked(&o->lock)) {
         hl_store(&o->writer, (uintptr_t)0);
         hl_rw_unlock(&o->lock);
@@ -157,6 +171,26 @@ static int rwlock_destroy(pthread_rwlock_t *rw) {
     return 0;
 }
 
+// ------------------------------------------------------------------------- the longer way
+HL_INLINE bool read_at_once(rwlock_t *o) {
+    uint64_t s = hl_load(&o->lock.state);
+    if (s & (HL_RW_CLOSED | HL_RW_ROW) || !hl_cas_acq(&o->lock.state, s, s + 1)) return false;
+    read_locks++;
+    return true;
+}
+
+static __attribute__((noinline)) int rdlock_rare(pthread_rwlock_t *rw) {
+    return is_ours(rw) ? rdlock(ours(rw)) : hlp_libc()->pthread_rwlock_rdlock(rw);
+}
+
+static __attribute__((noinline)) int wrlock_rare(pthread_rwlock_t *rw) {
+    return is_ours(rw) ? wrlock(ours(rw)) : hlp_libc()->pthread_rwlock_wrlock(rw);
+}
+
+static __attribute__((noinline)) int unlock_rare(pthread_rwlock_t *rw) {
+    return is_ours(rw) ? unlock(ours(rw)) : hlp_libc()->pthread_rwlock_unlock(rw);
+}
+
 // ------------------------------------------------------------------------- the public names
 // Each also under the name from before glibc 2.34 that libc still exports.
 #define NAMES(name, parameters, body)                      \
@@ -166,16 +200,23 @@ static int rwlock_destroy(pthread_rwlock_t *rw) {
 NAMES(init, (pthread_rwlock_t *rw, const pthread_rwlockattr_t *attr),
       { return rwlock_init(rw, attr); })
 NAMES(destroy, (pthread_rwlock_t *rw), { return rwlock_destroy(rw); })
-NAMES(rdlock, (pthread_rwlock_t *rw),
-      { return is_ours(rw) ? rdlock(ours(rw)) : hlp_libc()->pthread_rwlock_rdlock(rw); })
+NAMES(rdlock, (pthread_rwlock_t *rw), {
+    if (!is_fast(rw) || !read_at_once(ours(rw))) return rdlock_rare(rw);
+    return 0;
+})
 NAMES(tryrdlock, (pthread_rwlock_t *rw),
       { return is_ours(rw) ? tryrdlock(ours(rw)) : hlp_libc()->pthread_rwlock_tryrdlock(rw); })
-NAMES(wrlock, (pthread_rwlock_t *rw),
-      { return is_ours(rw) ? wrlock(ours(rw)) : hlp_libc()->pthread_rwlock_wrlock(rw); })
+NAMES(wrlock, (pthread_rwlock_t *rw), {
+    if (!is_fast(rw) || !hl_rw_lock_fast(&ours(rw)->lock)) return wrlock_rare(rw);
+    hl_store(&ours(rw)->writer, hlp_self());
+    return 0;
+})
 NAMES(trywrlock, (pthread_rwlock_t *rw),
       { return is_ours(rw) ? trywrlock(ours(rw)) : hlp_libc()->pthread_rwlock_trywrlock(rw); })
-NAMES(unlock, (pthread_rwlock_t *rw),
-      { return is_ours(rw) ? unlock(ours(rw)) : hlp_libc()->pthread_rwlock_unlock(rw); })
+NAMES(unlock, (pthread_rwlock_t *rw), {
+    if (!is_fast(rw)) return unlock_rare(rw);
+    return unlock(ours(rw));
+})
 
 HLP_EXPORT int pthread_rwlock_timedrdlock(pthread_rwlock_t *rw, const struct timespec *at) {
     if (!is_ours(rw)) return hlp_libc()->pthread_rwlock_timedrdlock(rw, at);
