@@ -181,6 +181,15 @@ record_slot_t *rec_insert(void *lock, record_kind_t kind) {
     return s;
 }
 
+record_slot_t *rec_find_or_insert(void *lock, record_kind_t kind) {
+    if (hl_unlikely(!hl_load_acq(&rec_started))) rec_start();
+    if (!rec_head || rec_me.busy) return NULL;
+    record_slot_t *s = rec_lookup((uint64_t)(uintptr_t)lock);
+    if (!s) s = rec_insert(lock, kind);
+    if (s) *rec_recent((uint64_t)(uintptr_t)lock) = s;
+    return s;
+}
+
 // The lock is destroyed. One that nobody waited for leaves its slot to others; the others may live
 // on under the same address, and count on.
 void rec_forget(void *lock) {

@@ -30,18 +30,6 @@ __asm__(".pushsection .text\n"
         ".quad rec_sequence_start, 1, rec_sequence_abort\n"
         ".popsection\n");
 
-void rec_mark_running(void) {
-    uint64_t *word = rec_sequence_word();
-    if (word) __atomic_store_n(word, (uint64_t)(uintptr_t)&rec_sequence, __ATOMIC_RELAXED);
-}
-
-bool rec_kept_running(void) {
-    uint64_t *word = rec_sequence_word();
-    return !word || __atomic_load_n(word, __ATOMIC_RELAXED) != 0;
-}
-#else
-void rec_mark_running(void) {}
-bool rec_kept_running(void) { return true; }
 #endif
 
 // ------------------------------------------------------------------------- waits

@@ -14,18 +14,26 @@
 #if defined(__x86_64__) || defined(__aarch64__)
 extern const ptrdiff_t __rseq_offset __attribute__((weak));
 extern const unsigned __rseq_size __attribute__((weak));
-extern const struct rec_sequence rec_sequence;
+extern const struct rec_sequence rec_sequence __attribute__((visibility("hidden")));
 
 static inline uint64_t *rec_sequence_word(void) {
     if (!&__rseq_size || !__rseq_size) return NULL;
     return (uint64_t *)(void *)((char *)__builtin_thread_pointer() + __rseq_offset + 8);
 }
+
+static inline void rec_mark_running(void) {
+    uint64_t *word = rec_sequence_word();
+    if (word) __atomic_store_n(word, (uint64_t)(uintptr_t)&rec_sequence, __ATOMIC_RELAXED);
+}
 #else
 static inline uint64_t *rec_sequence_word(void) { return NULL; }
+static inline void rec_mark_running(void) {}
 #endif
 
-void rec_mark_running(void);
-bool rec_kept_running(void);
+static inline bool rec_kept_running(void) {
+    uint64_t *word = rec_sequence_word();
+    return !word || __atomic_load_n(word, __ATOMIC_RELAXED) != 0;
+}
 
 // ------------------------------------------------------------------------- taken
 static inline void rec_time_hold(record_slot_t *s, uint64_t now, bool due) {

@@ -71,6 +71,7 @@ static inline const rec_next_t *rec_next(void) {
 }
 
 // ------------------------------------------------------------------------- one thread
+#define REC_RECENT 16 // slots a thread finds at once
 #define REC_CACHED 64 // stacks a thread knows by their call site and stack pointer
 
 typedef struct {
@@ -80,7 +81,7 @@ typedef struct {
 } rec_cached_t;
 
 typedef struct {
-    record_slot_t *last;        // of the lock this thread used last
+    record_slot_t *recent[REC_RECENT]; // of the locks this thread used last, by address
     uint32_t number;            // 0: not yet
     uint32_t random;
     bool busy;                  // inside the recorder: a lock taken now is not recorded
@@ -133,18 +134,21 @@ static inline record_slot_t *rec_lookup(uint64_t address) {
     }
 }
 
-// The slot of this lock, or NULL: nothing is recorded, or there is no room.
-static inline record_slot_t *rec_find(void *lock, record_kind_t kind) {
-    if (hl_unlikely(!hl_load_acq(&rec_started))) rec_start();
-    if (hl_unlikely(!rec_head || rec_me.busy)) return NULL;
-    uint64_t address = (uint64_t)(uintptr_t)lock;
-    record_slot_t *s = rec_me.last;
-    if (hl_likely(s && hl_load(&s->address) == address)) return s;
-    s = rec_lookup(address);
-    if (hl_unlikely(!s)) s = rec_insert(lock, kind);
-    if (hl_likely(s)) rec_me.last = s;
-    return s;
+static inline record_slot_t **rec_recent(uint64_t address) {
+    return &rec_me.recent[(address >> 3 ^ address >> 7) % REC_RECENT];
 }
+
+// There is a recent slot only once everything is up.
+static inline record_slot_t *rec_find_recent(void *lock) {
+    uint64_t address = (uint64_t)(uintptr_t)lock;
+    record_slot_t *s = *rec_recent(address);
+    return hl_likely(s && hl_load(&s->address) == address && !rec_me.busy) ? s : NULL;
+}
+
+record_slot_t *rec_find_or_insert(void *lock, record_kind_t kind);
+
+// The slot of this lock, or NULL: nothing is recorded, or there is no room.
+#define rec_find(lock, kind) (rec_find_recent(lock) ?: rec_find_or_insert(lock, kind))
 
 // A lock call whose lock has no slot.
 static inline void rec_lost(void) {
