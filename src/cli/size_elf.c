@@ -5,6 +5,7 @@
 #include <elfutils/libdwfl.h>
 #include <fcntl.h>
 #include <gelf.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -80,7 +81,20 @@ void size_free(size_of_t *s)
 
 /* ---- symbols ---- */
 
-/* Calls back for each function symbol with its name without a compiler's suffix. */
+/*
+ * A function's name without what compilers add: ".constprop.0" after it, and "_ZL" and its length
+ * before it where C++ has a static function. New, free it.
+ */
+static char *plain_name(const char *text)
+{
+    int at = 0;
+    unsigned length;
+    if (sscanf(text, "_ZL%u%n", &length, &at) == 1 && strlen(text + at) >= length)
+        return cli_printf("%.*s", (int)length, text + at);
+    return cli_printf("%.*s", (int)strcspn(text, "."), text);
+}
+
+/* Calls back for each function symbol. */
 static void each_function(Elf *elf, void (*back)(void *data, const char *name, const GElf_Sym *),
                           void *data)
 {
@@ -97,7 +111,7 @@ static void each_function(Elf *elf, void (*back)(void *data, const char *name, c
                 symbol.st_shndx == SHN_UNDEF ||
                 !(text = elf_strptr(elf, header.sh_link, symbol.st_name)))
                 continue;
-            char *name = cli_printf("%.*s", (int)strcspn(text, "."), text);
+            char *name = plain_name(text);
             back(data, name, &symbol);
             free(name);
         }
