@@ -14,7 +14,8 @@ import tempfile
 
 SOURCE = pathlib.Path(sys.argv[1])
 PAGES = sorted((SOURCE / "docs" / "locks").glob("*.md")) + [
-    SOURCE / "docs" / name for name in ("choosing.md", "inlining.md", "top.md", "when-not-to-spin.md")]
+    SOURCE / "docs" / name
+    for name in ("choosing.md", "inlining.md", "top.md", "when-not-to-spin.md")]
 BLOCK = re.compile(r"^```(c|cpp)\n(.*?)^```$", re.M | re.S)
 LINK = re.compile(r"\]\(([^)#:]*)(#[^)]*)?\)")
 HEADING = re.compile(r"^#+ (.*)$", re.M)
