@@ -159,6 +159,17 @@ static void *ping(void *arg) {
     return NULL;
 }
 
+// Nobody signals: a second in which the mutex is not held.
+static void wait_in_vain(void) {
+    static pthread_cond_t never = PTHREAD_COND_INITIALIZER;
+    struct timespec at;
+    clock_gettime(CLOCK_REALTIME, &at);
+    at.tv_sec++;
+    pthread_mutex_lock(&quiet);
+    pthread_cond_timedwait(&never, &quiet, &at);
+    pthread_mutex_unlock(&quiet);
+}
+
 // ------------------------------------------------------------------------- a home-made loop
 static int home_made;
 
@@ -228,7 +239,7 @@ int main(int argc, char **argv) {
     else if (!strcmp(scene, "sleeping")) run(3, sleeping);
     else if (!strcmp(scene, "idle")) run(1, idle);
     else if (!strcmp(scene, "kinds")) kinds();
-    else if (!strcmp(scene, "condition")) run(2, ping);
+    else if (!strcmp(scene, "condition")) run(2, ping), wait_in_vain();
     else if (!strcmp(scene, "loop")) run(2, loop);
     else if (!strcmp(scene, "many")) many();
     else if (!strcmp(scene, "child")) child();
