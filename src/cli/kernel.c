@@ -32,7 +32,7 @@ static const struct argp_option entries[] = {
      "Kernel source (default: /usr/src/linux-source-6.1.tar.xz)", 0},
     {"variants", VARIANTS, "LIST", 0,
      "Of queued, ticket, nmcs, nmcs16, nmcs-inline, ali and more (default: these six)", 0},
-    {"quick", QUICK, NULL, 0, "Two variants, fewer boots, 20 s of torture", 0},
+    {"quick", QUICK, NULL, 0, "Two variants, fewer boots, 10 s of torture", 0},
     {"only", ONLY, "LIST", 0, "Of gates, lockdep, counts, text (default: all)", 0},
     {"seconds", SECONDS, "N", 0, "Seconds of each locktorture run (default: 60)", 0},
     {"jobs", JOBS, "N", 0, "Compilers at a time (default: as many as processors)", 0},
@@ -110,7 +110,7 @@ static void add(char ***at, const char *name, const char *value)
 static int run_check(const options_t *o, const char *results)
 {
     char *argv[32], **at = argv, *check = find_check();
-    const char *seconds = o->seconds ? o->seconds : o->quick ? "20" : NULL;
+    const char *seconds = o->seconds ? o->seconds : o->quick ? "10" : NULL;
     add(&at, check, "");
     add(&at, "--build", o->build);
     add(&at, "--results", results);
