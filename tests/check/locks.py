@@ -22,8 +22,9 @@ OUT_OF_LINE = ("-D", "HL_INLINE_LOCK=0", "-D", "HL_INLINE_TRYLOCK=0", "-D", "HL_
 # A loop that sleeps, or is away, and writes its state each time is no wait: such a case may meet the
 # bound.
 BOUNDED = {("ali", PARK)}
-# Three threads with one section: which locks take seconds, which take minutes.
-THREE_FAST, THREE_SLOW = ("tas", "ticket", "park", "ali"), ("mcs", "nmcs", "nmcs4", "mcsflag", "qspin")
+# Which locks take seconds, and not minutes, with three threads or with two sections each.
+THREE_FAST = ("tas", "ticket", "mcs", "nmcs", "nmcs4", "mcsflag", "park", "ali")
+TWICE_FAST = ("tas", "ticket", "mcs", "nmcs", "nmcs4", "park", "ali")
 # What the threads of ali do, one letter each (clients/ali.c).
 ALI = ("RS", "SS", "DA", "AA", "AL", "LA", "RA", "TA", "SL", "XA")
 ALI_TIMED = ("RU", "UA")
@@ -50,7 +51,7 @@ def questions(everything):
         yield two("both lock_until", SPIN, ("--expiries", "1", "-D", "WAYS=U"))
         yield two("last user frees", SPIN, QUIET, ("-D", "LAST_FREES"))
         yield two("out of line", SPIN, QUIET, OUT_OF_LINE, client="library")
-        if everything or lock in ("tas", "ticket", "park", "ali"):
+        if everything or lock in TWICE_FAST:
             yield two("2 sections", SPIN, QUIET, ("-D", "SECTIONS=2"))
         if everything or lock in THREE_FAST:
             _, _, client, options, bounded = two("", SPIN, QUIET)
