@@ -105,6 +105,8 @@ def quiet_program():
     check("alone: every acquisition", near(store["acquisitions"], truth["taken"], 0))
     check("alone: no wait", None if store["contended"] == 0 and store["wait_ns"] == 0 else store)
     check("alone: not a lock problem", None if store["limit"] == "no problem" else store)
+    check("alone: most holds keep their processor, and are told from those that do not",
+          None if store["hold_undisturbed_ns"] else store)
     check("alone: holds are sampled", None if 0 < store["hold_samples"] <= store["acquisitions"]
           else store["hold_samples"])
 
