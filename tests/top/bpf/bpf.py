@@ -231,20 +231,24 @@ def check_refusals(folder):
 
 
 # ------------------------------------------------------------------------- what it leaves behind
-def programs_left():
-    """BPF programs of hotlock that no process holds; the kernel frees them a little later."""
-    left = 1
+def programs():
+    """Numbers of hotlock's BPF programs that are loaded."""
+    listed = json.loads(run("bpftool", "prog", "show", "--json").stdout)
+    return {p["id"] for p in listed if p.get("name") in ("switched", "waking", "tick")}
+
+
+def programs_left(others):
+    """Of those not there before; the kernel frees them a little after their process ended."""
+    left = {0}
     for _ in range(1000):
-        programs = json.loads(run("bpftool", "prog", "show", "--json").stdout)
-        left = sum(p.get("name") in ("switched", "waking", "tick") and not p.get("pids")
-                   for p in programs)
+        left = programs() - others
         if not left:
             break
     return left
 
 
 def check_untouched(folder):
-    planted = Planted(folder)
+    planted, others = Planted(folder), programs()
     code = {(l.split()[0], l.split()[1]) for l in open(f"/proc/{planted.pid}/maps")
             if "r-xp" in l or "r--p" in l}
     problem, work = "", planted.truth().work
@@ -273,7 +277,7 @@ def check_untouched(folder):
     check("it worked all the time", not work and "no work done")
     end = planted.end()
     check("it ends as if nothing had happened", end != ("ended well", 0) and str(end))
-    left = programs_left()
+    left = programs_left(others)
     check("no BPF program is left", left and f"{left} are")
 
 
