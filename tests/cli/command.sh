@@ -465,7 +465,7 @@ complete() {
     code=$?
 }
 complete ''
-is 'completes commands' 0 '^try run .*locks --help'
+is 'completes commands' 0 '(^| )try run .*doctor .*locks --help'
 complete try --lo
 is 'completes options' 0 '^--locks --lower-better $'
 complete try -l park,nm
