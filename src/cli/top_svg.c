@@ -57,20 +57,26 @@ static void label(FILE *out, const char *text, double x, int y, const char *anch
 static void share_bar(FILE *out, const top_result_t *r, size_t i)
 {
     const profile_lock_t *l = &r->profile->locks[i];
-    double held = fmin(diagnosis_utilisation(r->profile, l), 1);
+    double held = diagnosis_utilisation(r->profile, l);
     double handing = diagnosis_handoff_share(r->profile, l);
+    bool known = isfinite(held) || isfinite(handing);
     int y = (int)i * BAR_STEP + 24;
     char time[32], *text;
-    held = isfinite(held) ? held : 0;
+    held = isfinite(held) ? fmin(held, 1) : 0;
     handing = isfinite(handing) ? fmin(handing, 1 - held) : 0;
     label(out, l->name, BAR_LEFT - 10, y + 13, "end", 28);
-    bar(out, "free", BAR_LEFT, BAR_WIDTH, y, "free, and nobody waits");
+    if (known)
+        bar(out, "free", BAR_LEFT, BAR_WIDTH, y, "free, and nobody waits");
+    else
+        label(out, "not measured", BAR_LEFT + 8, y + 13, "start", 20);
     text = cli_printf("held %.1f %% of the time", 100 * held);
     bar(out, "held", BAR_LEFT, held * BAR_WIDTH, y, text);
     free(text);
     text = cli_printf("free although somebody waits: %.1f %% of the time", 100 * handing);
     bar(out, "handing", BAR_LEFT + held * BAR_WIDTH, handing * BAR_WIDTH, y, text);
     free(text);
+    if (!(l->has & HAS_WAIT))
+        return;
     text = cli_printf("waited %s, %.2f threads on average", top_duration((double)l->wait_ns, time),
                       (double)l->wait_ns / 1e9 / r->profile->wall_s);
     label(out, text, BAR_LEFT + BAR_WIDTH + 10, y + 13, "start", 60);

@@ -252,12 +252,17 @@ static void set_spin(profile_lock_t *l, uint64_t ns) {
     l->sleep_ns = l->wait_ns - l->spin_ns;
 }
 
+// The C library's own counters, and the clock's page: loops over these are no locks of the program.
+static bool is_of_libc(const char *path) {
+    return strncmp(path, "[vvar", 5) == 0 || strstr(path, "/libc.so") || strstr(path, "/ld-linux");
+}
+
 // What was recorded stays; samples add the CPU time. What was not recorded is a loop of its own.
 static void merge(profile_t *p, const profile_t *q, pid_t pid, unsigned hz) {
     for (size_t i = 0; i < q->lock_count; i++) {
         const profile_lock_t *from = &q->locks[i];
         const profile_map_t *map = from->address ? profile_map_at(q, pid, from->address) : NULL;
-        if (map && strncmp(map->path, "[vvar", 5) == 0) continue;  // reading the clock, not a lock
+        if (map && is_of_libc(map->path)) continue;
         profile_lock_t *to = recorded(p, pid, from->address);
         if (!to && (double)from->spin_ns * hz < FEWEST * 1e9) continue;
         if (!to) {
@@ -305,7 +310,13 @@ void sampler_fill(sampler_t *s, profile_t *p) {
         merge(p, &q, s->process[i].pid, s->hz);
         profile_free(&q);
     }
-    p->spin_share = (double)spinning / (double)all;
+    p->spin_share = 0;
+    for (size_t i = 0; i < p->lock_count; i++) {
+        double share = p->locks[i].cpu_spin_share;
+        p->spin_share += isnan(share) ? 0 : share;
+    }
+    if (p->spin_share > (double)spinning / (double)all)
+        p->spin_share = (double)spinning / (double)all;
     if (s->kernel) p->kernel_spin_share = (double)kernel / (double)all;
     else profile_note(p, "CPU samples are of the program's own code only, not of the kernel's");
     p->samples = all;
