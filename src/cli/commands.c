@@ -4,9 +4,9 @@
 
 const cli_command_t cli_commands[] = {
     {"top", cmd_top, "find the hot lock of a program, a process or the machine"},
+    {"report", cmd_report, "the same as one HTML page"},
     {"try", cmd_try, "run a program under each lock and say which cures it"},
     {"run", cmd_run, "run a program under one lock"},
-    {"report", cmd_report, "the same as one HTML page"},
     {"bench", cmd_bench, "compare the locks, and peers, on a workload"},
     {"check", cmd_check, "explore every execution of a small program, weak memory included"},
     {"sim", cmd_sim, "simulate a program on a machine you do not have"},

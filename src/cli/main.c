@@ -28,7 +28,7 @@ static char *list_commands(int key, const char *text, void *input)
     FILE *f = open_memstream(&list, &size);
     fputs("Commands:\n", f);
     for (const cli_command_t *c = cli_commands; c->name; c++)
-        fprintf(f, "  %-8s %s\n", c->name, c->help);
+        fprintf(f, "  %-9s %s\n", c->name, c->help);
     fputs("\nhotlock COMMAND --help says more about one.", f);
     fclose(f);
     return list;
