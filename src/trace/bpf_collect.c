@@ -10,7 +10,7 @@
 #include "../cli/cli.h"
 #include "bpf_watch.h"
 
-#define POLL_NS 50000000
+#define POLL_NS 100000000
 
 typedef struct {
     process_watch_t *process;

@@ -22,7 +22,7 @@
 #include "../cli/cli.h"
 #include "bpf_watch.h"
 
-#define GLANCE_NS 5000000 // on average
+#define GLANCE_NS 8000000 // on average
 
 struct glance {
     pid_t pid;

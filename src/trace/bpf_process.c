@@ -139,7 +139,7 @@ bool process_watch_poll(process_watch_t *w)
     ring_buffer__consume(w->ring);
     read_cpu(w->pid, &w->user_now, &w->system_now, &w->threads);
     // What is hot must be known before it can be glanced at.
-    if (w->polls++ % 4 == 1) {
+    if (w->polls++ % 2 == 1) {
         gather_work_some(w->gather, WORK_AT_ONCE);
         glance_collect(w->glance, w->gather);
         glance_at(w->glance, hot, gather_hot(w->gather, hot));
