@@ -278,11 +278,18 @@ HL_SLOW bool hl_rw_read_slow(hl_rw_t *l, uint64_t patience_ns, uint64_t deadline
     }
 }
 
+// The usual case: nobody writes or wants to, and there is no row.
+HL_INLINE bool hl_rw_read_at_once(hl_rw_t *l) {
+    uint64_t s = hl_load(&l->state);
+    if (hl_unlikely(s & (HL_RW_CLOSED | HL_RW_ROW))) return false;
+    if (hl_likely(hl_cas_acq(&l->state, s, s + 1))) return true;  // pairs with unlock
+    hl_rw_collide(l);
+    return false;
+}
+
 static inline bool hl_rw_read_lock_patient(hl_rw_t *l, uint64_t patience_ns,
                                            uint64_t deadline_ns) {
-    uint64_t s = hl_load(&l->state);
-    return (hl_likely(!(s & (HL_RW_CLOSED | HL_RW_ROW))) && hl_cas_acq(&l->state, s, s + 1)) ||
-           hl_rw_read_slow(l, patience_ns, deadline_ns);
+    return hl_rw_read_at_once(l) || hl_rw_read_slow(l, patience_ns, deadline_ns);
 }
 
 static inline bool hl_rw_read_lock_until(hl_rw_t *l, uint64_t deadline_ns) {

@@ -172,13 +172,6 @@ static int rwlock_destroy(pthread_rwlock_t *rw) {
 }
 
 // ------------------------------------------------------------------------- the longer way
-HL_INLINE bool read_at_once(rwlock_t *o) {
-    uint64_t s = hl_load(&o->lock.state);
-    if (s & (HL_RW_CLOSED | HL_RW_ROW) || !hl_cas_acq(&o->lock.state, s, s + 1)) return false;
-    read_locks++;
-    return true;
-}
-
 static __attribute__((noinline)) int rdlock_rare(pthread_rwlock_t *rw) {
     return is_ours(rw) ? rdlock(ours(rw)) : hlp_libc()->pthread_rwlock_rdlock(rw);
 }
@@ -200,8 +193,16 @@ static __attribute__((noinline)) int unlock_rare(pthread_rwlock_t *rw) {
 NAMES(init, (pthread_rwlock_t *rw, const pthread_rwlockattr_t *attr),
       { return rwlock_init(rw, attr); })
 NAMES(destroy, (pthread_rwlock_t *rw), { return rwlock_destroy(rw); })
+#ifdef HLP_ROWS_AT_ONCE  // for a test: as if readers collided all the time
+#define COLLIDE(rw) (is_fast(rw) ? hl_rw_collide(&ours(rw)->lock) : (void)0)
+#else
+#define COLLIDE(rw) ((void)0)
+#endif
+
 NAMES(rdlock, (pthread_rwlock_t *rw), {
-    if (!is_fast(rw) || !read_at_once(ours(rw))) return rdlock_rare(rw);
+    COLLIDE(rw);
+    if (!is_fast(rw) || !hl_rw_read_at_once(&ours(rw)->lock)) return rdlock_rare(rw);
+    read_locks++;
     return 0;
 })
 NAMES(tryrdlock, (pthread_rwlock_t *rw),

@@ -243,8 +243,8 @@ MUTANTS = [
     ("ali: the lock is handed on and kept", "ali.h", "        return hl_ali_grant(awake);",
      "        (void)hl_ali_grant(awake); return false;", ali("LLL")),
     # --- rw
-    ("rw: a reader does not acquire", "rw.h", "hl_cas_acq(&l->state, s, s + 1)) ||\n",
-     "hl_cas(&l->state, s, s + 1)) ||\n", rw("WR", SPIN)),
+    ("rw: a reader does not acquire", "rw.h", "if (hl_likely(hl_cas_acq(&l->state, s, s + 1))) return true;",
+     "if (hl_likely(hl_cas(&l->state, s, s + 1))) return true;", rw("WR", SPIN)),
     ("rw: a reader does not release", "rw.h",
      "!hl_cas_rel(&l->state, s, s - 1))\n        hl_rw_read_unlock_slow",
      "!hl_cas(&l->state, s, s - 1))\n        hl_rw_read_unlock_slow", rw("WR", SPIN)),
