@@ -125,7 +125,6 @@ static void warm_up(gather_t *g)
 {
     if (g->dwfl)
         dwfl_getmodules(g->dwfl, read_symbols, NULL, 0);
-    symbols_kernel(0, NULL);
 }
 
 gather_t *gather_new(pid_t pid, const char *symbols)

@@ -15,6 +15,7 @@
 #include "bpf_gather.h"
 #include "bpf_watch.h"
 #include "program.skel.h"
+#include "symbols.h"
 
 #define WORK_AT_ONCE 64 // stacks unwound while the program is watched, every fifth of a second
 #define LOCKS_MOST 8192
@@ -109,6 +110,8 @@ process_watch_t *process_watch_start(const top_options_t *o)
     if (w->ended < 0 || !w->gather)
         cli_bad("process %d has ended", (int)o->pid);
     load(w);
+    if (w->hz)
+        symbols_kernel(0, NULL); // read now, and not while the program is watched
     read_cpu(w->pid, &w->user, &w->system, &w->threads);
     if (program_bpf__attach(w->bpf) != 0)
         cli_bad("the scheduler's tracepoints cannot be attached to: %s; %s", bpf_complaint(),
