@@ -92,6 +92,7 @@ typedef struct {
     uint64_t preempted, preempted_wait;
     uint64_t piled_up;                      // ticks waited so far when this hold began
     uint64_t last_timed;                    // ticks
+    uint64_t stride;                        // one hold in so many is timed now
     HL_ATOMIC(uint64_t) gave_up, gave_up_wait; // timed locks that ran out of time
     uint64_t init_stack;                    // index + 1; 0: not known
     uint64_t next_free;

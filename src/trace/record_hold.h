@@ -42,12 +42,14 @@ static inline void rec_time_hold(record_slot_t *s, uint64_t now, bool due) {
     s->piled_up = crowd ? record_piled_up(crowd, s->acquired) : 0;
     s->weight = 0;
     if (!due) return;
-    // Rare holds are all timed, frequent ones one in eight: often enough if a sample comes every
-    // two microseconds.
-    uint64_t gap = rec_ns(s->acquired - s->last_timed);
-    s->last_timed = s->acquired;
-    s->weight = gap < 4000 ? 8 : 1;
-    s->countdown = s->weight == 1 ? 1 : 1 + rec_random() % 15;
+    // Of a lock that is taken more often than every 32 microseconds one hold in eight is timed, by
+    // a thread that would look at the clock more often than every 16. This one stands for as many
+    // as the last draw skipped on average.
+    s->weight = s->stride ? s->stride : 1;
+    bool often = rec_ns(s->acquired - s->last_timed) < 32000u * s->weight;
+    s->stride = often && rec_ns(s->acquired - rec_me.last_timed) < 16000 ? 8 : 1;
+    s->last_timed = rec_me.last_timed = s->acquired;
+    s->countdown = s->stride == 1 ? 1 : 1 + rec_random() % 15;
 }
 
 // `now`: ticks, or 0 if nobody has looked at the clock yet.

@@ -84,6 +84,7 @@ typedef struct {
     record_slot_t *recent[REC_RECENT]; // of the locks this thread used last, by address
     uint32_t number;            // 0: not yet
     uint32_t random;
+    uint64_t last_timed;        // ticks
     bool busy;                  // inside the recorder: a lock taken now is not recorded
     uint32_t clock_countdown;   // waits until the next one whose CPU time is read
     record_stack_t *pending;    // where pending_ns of waiting goes once nothing is held up by it
