@@ -8,6 +8,7 @@ import glob
 import io
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -172,8 +173,35 @@ def series():
         check(f"{os.path.basename(path)}", "; ".join(problems) or None)
 
 
+def stamps():
+    """What makes the gate due, and what does not."""
+    ask = "import sys; sys.path.insert(0, sys.argv[1]); import stamp; print(stamp.now())"
+    with tempfile.TemporaryDirectory() as folder:
+        copy, include = os.path.join(folder, "kernel"), os.path.join(folder, "include", "hotlock")
+        shutil.copytree(KERNEL, copy)
+        shutil.copytree(os.path.join(KERNEL, "..", "include", "hotlock"), include)
+
+        def now():
+            return subprocess.run([sys.executable, "-B", "-c", ask, os.path.join(copy, "harness")],
+                                  text=True, capture_output=True, check=True).stdout
+
+        def grown(*path):
+            before = now()
+            with open(os.path.join(folder, *path), "a", encoding="utf-8") as f:
+                f.write("// \n")
+            return before != now()
+
+        check("a change of a shared header makes the gate due",
+              None if grown("include", "hotlock", "ali.h") else "it does not")
+        check("so does one of the configuration",
+              None if grown("kernel", "minimal.config") else "it does not")
+        check("one of another header does not", grown("include", "hotlock", "tas.h") and "it does")
+        check("nor does the stamp itself", grown("kernel", "passed.stamp") and "it does")
+
+
 consoles()
 bad_input()
 half_patched()
 series()
+stamps()
 done()
