@@ -252,7 +252,7 @@ MUTANTS = [
      "!hl_cas(&l->state, s, s & ~HL_RW_WRITER))", rw("WW", SPIN)),
     ("rw: the writer at the gate takes it unseen", "rw.h",
      "if (!hl_cas_acq(&l->state, s, (s & (HL_RW_WAITING", "if (!hl_cas(&l->state, s, (s & (HL_RW_WAITING",
-     rw("WPR", SPIN, ("--time-limit", "300"))),
+     rw("WPR", SPIN, ("-D", "HL_RW_COLLISIONS=100", "--time-limit", "300"))),
     ("rw: going in past the gate is not ordered before leaving", "rw.h",
      "if (HL_RW_CAS_SC(&l->state, s, s + 1)) return true;", "if (hl_cas_acq(&l->state, s, s + 1)) return true;",
      rw("WP", PARK, ROW, ("--time-limit", "300"))),
