@@ -160,7 +160,8 @@ char *object_name(Dwfl *dwfl, pid_t pid, const record_t *r, const unwound_t *fra
         v.caller = i + 1 < depth ? &frames[i + 1] : NULL;
         name = try_frame(dwfl, &v);
         // The lock's own functions point to it too, and say nothing about what it is part of.
-        if (name && (strncmp(name, "struct __pthread", 16) == 0 || strncmp(name, "std::", 5) == 0)) {
+        if (name &&
+            (strncmp(name, "struct __pthread", 16) == 0 || strncmp(name, "std::", 5) == 0)) {
             free(name);
             name = NULL;
         }

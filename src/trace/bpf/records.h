@@ -12,7 +12,7 @@
 #include <linux/types.h>
 
 #define RECORD_STACK 8192
-#define RECORD_CHUNK 1024 /* a snapshot is copied in pieces, so that it may end at the stack's end */
+#define RECORD_CHUNK 1024 /* copied in pieces, so that a snapshot may end where the stack does */
 #define RECORD_REGISTERS 36
 #define RECORD_KERNEL_FRAMES 8
 #define RECORD_HISTOGRAM 40 /* log2 of nanoseconds */

@@ -128,7 +128,8 @@ def check_figures(result, measured, wall, cpu):
 
 def stacks(lock, role):
     """Function names, without what the compiler adds to a copy of its own."""
-    return [[(f["function"] or "?").split(".")[0] for f in s["frames"]] for s in lock["stacks"] if s["role"] == role]
+    return [[(f["function"] or "?").split(".")[0] for f in s["frames"]]
+            for s in lock["stacks"] if s["role"] == role]
 
 
 def check_stacks(result):
