@@ -89,14 +89,14 @@ MUTANTS = [
 
     # --- the queue locks
     ("queue: the next waiter's link is not awaited", "queue.h",
-     "while (!(n = hl_load_acq(link))) (void)hl_poll(&wait);", "(void)wait;", on("nmcs", THREE, SPIN)),
+     "    for (bool begun = false; hl_unlikely(!(n = hl_load_acq(link))); begun = true) {\n",
+     "    for (bool begun = false; (n = hl_load_acq(link)), false; begun = true) {\n", on("mcs", ONE, SPIN)),
     ("queue: a waiter does not acquire", "queue.h", "uintptr_t s = hl_load_acq(&me->state);",
      "uintptr_t s = hl_load(&me->state);", on("mcs", ONE, SPIN)),
     ("queue: the hand-over does not release", "queue.h", "if (hl_cas_rel(&n->state, s, new_)) return was;",
      "if (hl_cas(&n->state, s, new_)) return was;", on("mcs", ONE, SPIN)),
-    ("queue: the link is read without acquire", "queue.h", "hl_node_t *n = hl_load_acq(link);\n"
-     "    if (hl_likely(n != NULL)) return n;", "hl_node_t *n = hl_load(link);\n"
-     "    if (hl_likely(n != NULL)) return n;", on("nmcs", TWICE, SPIN)),
+    ("queue: the link is read without acquire", "queue.h", "hl_unlikely(!(n = hl_load_acq(link)))",
+     "hl_unlikely(!(n = hl_load(link)))", on("nmcs", TWICE, SPIN)),
     ("queue: a free lock is taken without acquire", "queue.h",
      "return hl_can_take(seen) && hl_tail_cas_acq(", "return hl_can_take(seen) && hl_tail_cas(",
      on("nmcs", TWICE, SPIN)),
