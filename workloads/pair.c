@@ -54,6 +54,18 @@ static __attribute__((noinline, aligned(64))) void exchange_store(void *word, ui
     }
 }
 
+/* The same in one byte: a processor may forward stores of words to atomics, and not of bytes. */
+static __attribute__((noinline, aligned(64))) void exchange_store_byte(void *byte, uint64_t pairs)
+{
+    atomic_uchar *b = byte;
+    for (; pairs; pairs--) {
+        while (atomic_exchange_explicit(b, 1, memory_order_acquire))
+            ;
+        __asm__ __volatile__("" ::: "memory");
+        atomic_store_explicit(b, 0, memory_order_release);
+    }
+}
+
 /* ---------------------------------------------------------------- candidates */
 
 static void add(struct contest *c, const char *name, const char *form,
@@ -189,6 +201,7 @@ int main(int argc, char **argv)
     struct contest contest = { 0 };
     add(&contest, "empty loop", "reference", NULL, empty_loop);
     add(&contest, "exchange+store", "reference", NULL, exchange_store);
+    add(&contest, "exchange+store", "one byte", NULL, exchange_store_byte);
     add_loops(&contest, &run, pair_inline, pair_inline_count, "inline", "run");
     add_loops(&contest, &run, pair_called, pair_called_count, "called", "run, called");
     compete(&contest, run.seconds > 0 ? run.seconds : 1);

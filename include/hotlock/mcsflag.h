@@ -51,17 +51,18 @@ HL_SLOW bool hl_mcsflag_lock_until_slow(hl_mcsflag_t *l, uint64_t deadline_ns) {
 }
 
 HL_API(MCSFLAG, LOCK) void hl_mcsflag_lock(hl_mcsflag_t *l) {
-    if (hl_unlikely(!hl_cas_acq(&l->flag.word, 0u, HL_FLAG_HELD))) hl_mcsflag_lock_slow(l);
+    if (hl_unlikely(!hl_flag_take(&l->flag))) hl_mcsflag_lock_slow(l);
 }
 
 HL_API(MCSFLAG, LOCK) bool hl_mcsflag_lock_until(hl_mcsflag_t *l, uint64_t deadline_ns) {
-    return hl_cas_acq(&l->flag.word, 0u, HL_FLAG_HELD) ||
-           hl_mcsflag_lock_until_slow(l, deadline_ns);
+    return hl_flag_take(&l->flag) || hl_mcsflag_lock_until_slow(l, deadline_ns);
 }
 #endif
 
 #if HL_BODY(MCSFLAG, TRYLOCK)
-HL_API(MCSFLAG, TRYLOCK) bool hl_mcsflag_trylock(hl_mcsflag_t *l) { return hl_flag_take(&l->flag); }
+HL_API(MCSFLAG, TRYLOCK) bool hl_mcsflag_trylock(hl_mcsflag_t *l) {
+    return hl_flag_look_and_take(&l->flag);
+}
 #endif
 
 #if HL_BODY(MCSFLAG, UNLOCK)

@@ -8,7 +8,7 @@
 //   low half   held and closed: the table in flag.h
 //   high half  tail: the last waiter, 0: nobody waits
 //
-// The fast path wants the whole word to be 0, so it overtakes no queue; the slow path and
+// The fast path wants a tail of 0, so it overtakes no queue that it could see; the slow path and
 // trylock do, while the front naps.
 //
 // Cost: one atomic to lock, a plain store to unlock; 4 bytes. First come, first served while the
@@ -38,18 +38,24 @@ HL_SLOW bool hl_qspin_lock_slow(hl_qspin_t *l, uint64_t deadline_ns) {
     return hl_flag_lock_pooled(q, HL_QSPIN_WAIT, deadline_ns);
 }
 
+// Where nobody queues, no front has closed the door.
+HL_INLINE bool hl_qspin_take(hl_qspin_t *l) {
+    return !hl_load(&l->flag.half.tail) && hl_flag_take_free(&l->flag);
+}
+
 HL_API(QSPIN, LOCK) void hl_qspin_lock(hl_qspin_t *l) {
-    if (hl_unlikely(!hl_cas_acq(&l->flag.word, 0u, HL_FLAG_HELD)))
-        hl_qspin_lock_slow(l, HL_NO_DEADLINE);
+    if (hl_unlikely(!hl_qspin_take(l))) hl_qspin_lock_slow(l, HL_NO_DEADLINE);
 }
 
 HL_API(QSPIN, LOCK) bool hl_qspin_lock_until(hl_qspin_t *l, uint64_t deadline_ns) {
-    return hl_cas_acq(&l->flag.word, 0u, HL_FLAG_HELD) || hl_qspin_lock_slow(l, deadline_ns);
+    return hl_qspin_take(l) || hl_qspin_lock_slow(l, deadline_ns);
 }
 #endif
 
 #if HL_BODY(QSPIN, TRYLOCK)
-HL_API(QSPIN, TRYLOCK) bool hl_qspin_trylock(hl_qspin_t *l) { return hl_flag_take(&l->flag); }
+HL_API(QSPIN, TRYLOCK) bool hl_qspin_trylock(hl_qspin_t *l) {
+    return hl_flag_look_and_take(&l->flag);
+}
 #endif
 
 #if HL_BODY(QSPIN, UNLOCK)
