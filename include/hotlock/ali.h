@@ -64,9 +64,9 @@
 typedef union {
     HL_ATOMIC(uint64_t) word;
 #if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
-    struct { HL_ATOMIC(uint8_t) rest_[7], held; } byte;
+    struct { hl_atomic_u32_t high; hl_atomic_u16_t low; HL_ATOMIC(uint8_t) flags, held; } byte;
 #else
-    struct { HL_ATOMIC(uint8_t) held, rest_[7]; } byte;
+    struct { HL_ATOMIC(uint8_t) held, flags; hl_atomic_u16_t low; hl_atomic_u32_t high; } byte;
 #endif
 } HL_CAPABILITY hl_ali_t;
 #define HL_ALI_INIT {{0}}
@@ -158,6 +158,13 @@ HL_INLINE void hl_ali_clear(hl_ali_t *l) {
 // pairs with every release.
 HL_INLINE bool hl_ali_take_byte(hl_ali_t *l) {
     return hl_cas_acq(&l->byte.held, 0, (uint8_t)HL_ALI_HELD);
+}
+
+// For the owner: nobody waits, so far as it can see. Beside the byte that was just written, not
+// across it: see hl_flag_take().
+HL_INLINE bool hl_ali_nobody(const hl_ali_t *l) {
+    return !(hl_load(&l->byte.high) | hl_load(&l->byte.low) | hl_load(&l->byte.flags)) &&
+           hl_load(&l->byte.held) == HL_ALI_HELD;
 }
 
 // Takes all waiting requests. The acquire pairs with the releases that push. *async remembers the
@@ -508,7 +515,7 @@ HL_API(ALI, LOCK) void hl_ali_run(hl_ali_t *l, void (*fn)(void *), void *arg) {
         return;
     }
     HL_ALI_CALL(l, fn, arg, false);
-    if (hl_likely(hl_load(&l->word) == HL_ALI_HELD)) hl_ali_clear(l);
+    if (hl_likely(hl_ali_nobody(l))) hl_ali_clear(l);
     else hl_ali_serve(l, NULL, false);
 }
 
@@ -603,7 +610,7 @@ HL_API(ALI, TRYLOCK) bool hl_ali_trylock(hl_ali_t *l) {
 
 #if HL_BODY(ALI, UNLOCK)
 HL_API(ALI, UNLOCK) void hl_ali_unlock(hl_ali_t *l) {
-    if (hl_likely(hl_load(&l->word) == HL_ALI_HELD)) hl_ali_clear(l);
+    if (hl_likely(hl_ali_nobody(l))) hl_ali_clear(l);
     else hl_ali_serve(l, NULL, true);
 }
 
