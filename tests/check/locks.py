@@ -72,6 +72,8 @@ def questions(everything):
         expiries = "1" if ways in ALI_TIMED else "0"
         yield "ali", f"{ways}, cap 1", "ali", ["-t", str(len(ways)), "-D", f"WAYS={ways}", *SPIN, *QUIET,
                                                "--expiries", expiries, "-D", "HL_ALI_CAP=1"], False
+    for ways in ("RR", "RS"):  # a requester that is away comes back: its loop changes its state
+        yield "ali", f"{ways}, yield", "ali", ["-t", "2", "-D", f"WAYS={ways}", *YIELD, *QUIET], True
 
 
 def ask(hotlock, include, clients, lock, client, options, limit):
