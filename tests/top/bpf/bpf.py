@@ -198,6 +198,14 @@ def refuses(name, pattern, *command):
     check(name, not good and f"exit {r.returncode}, wanted '{pattern}' in: {r.stderr}{r.stdout}")
 
 
+def check_namespaces():
+    refuses("a kernel that does not describe its types is told from one that does", "BTF",
+            "unshare", "-m", "sh", "-c",
+            f"mount -t tmpfs none /sys/kernel/btf && exec '{HOTLOCK}' top -a")
+    refuses("in a container of its own it says to go outside", "on the host", "unshare", "-p",
+            "-f", "--mount-proc", HOTLOCK, "top", "-a")
+
+
 def check_refusals(folder):
     ended = subprocess.Popen(["true"])
     os.waitid(os.P_PID, ended.pid, os.WEXITED | os.WNOWAIT)
@@ -217,11 +225,10 @@ def check_refusals(folder):
     refuses("without capabilities -a is refused, and what works named", "CMD", *nobody, HOTLOCK,
             "top", "-a")
     planted.end()
-    refuses("a kernel that does not describe its types is told from one that does", "BTF",
-            "unshare", "-m", "sh", "-c",
-            f"mount -t tmpfs none /sys/kernel/btf && exec '{HOTLOCK}' top -a")
-    refuses("in a container of its own it says to go outside", "on the host", "unshare", "-p",
-            "-f", "--mount-proc", HOTLOCK, "top", "-a")
+    if run("unshare", "-m", "true").returncode == 0:
+        check_namespaces()
+    else:  # a changed root that is no mount point
+        print("# not asked: namespaces, for unshare -m is not allowed here", flush=True)
     # Its own process it may look into, and yet not attach to.
     with tempfile.TemporaryDirectory() as own:
         os.chmod(own, 0o777)
