@@ -65,21 +65,31 @@ class Boot:
         return None
 
 
+def machine(cpus, mode):
+    kind = {"tcg": ["-cpu", "max", "-accel", "tcg,thread=multi"],
+            "icount": ["-cpu", "max", "-accel", "tcg,thread=single", "-icount",
+                       "shift=3,sleep=off", "-seed", "1", "-rtc", "base=2026-01-01,clock=vm"],
+            "kvm": ["-cpu", "host", "-enable-kvm"]}[mode]
+    return ["qemu-system-x86_64", "-name", "hotlock,debug-threads=on", "-machine", "pc,hpet=off",
+            *kind, "-m", "768", "-smp", f"{cpus},sockets={cpus}", "-nodefaults", "-display", "none"]
+
+
+def refusal(mode):
+    """What QEMU says when it cannot make such a machine; nothing if it can."""
+    done = subprocess.run([*machine(2, mode), "-S", "-monitor", "stdio"], input="quit\n", text=True,
+                          capture_output=True, timeout=60, preexec_fn=die_with_parent, check=False)
+    if not done.returncode:
+        return ""
+    return (done.stderr.strip() or f"exit {done.returncode}").split("\n", 1)[0]
+
+
 def command(out, initramfs, cpus, jobs, log, mode):
-    machine = ["-machine", "pc,hpet=off", "-cpu", "max", "-accel", "tcg,thread=multi"]
-    if mode == "icount":
-        machine = ["-machine", "pc,hpet=off", "-cpu", "max", "-accel", "tcg,thread=single",
-                   "-icount", "shift=3,sleep=off", "-seed", "1",
-                   "-rtc", "base=2026-01-01,clock=vm"]
-    elif mode == "kvm":
-        machine = ["-machine", "pc,hpet=off", "-cpu", "host", "-enable-kvm"]
-    return ["qemu-system-x86_64", *machine, "-m", "768", "-smp", f"{cpus},sockets={cpus}",
-            "-nodefaults", "-display", "none", "-no-reboot", "-serial", f"file:{log}",
+    return [*machine(cpus, mode), "-no-reboot", "-serial", f"file:{log}",
             "-kernel", os.path.join(out, "arch/x86/boot/bzImage"), "-initrd", initramfs,
             "-append", f"{FLAGS} hl.do={','.join(jobs)}"]
 
 
-def pinned(host_cpus):
+def restricted(host_cpus):
     def before():
         die_with_parent()
         if host_cpus:
@@ -87,15 +97,32 @@ def pinned(host_cpus):
     return before
 
 
-def wait(process, boot, limit):
+def pin(process, host_cpus):
+    """Each processor of the guest on one of the host's: QEMU names its threads "CPU 3/KVM"."""
+    tasks = f"/proc/{process.pid}/task"
+    try:
+        for task in os.listdir(tasks):
+            with open(f"{tasks}/{task}/comm", encoding="utf-8") as f:
+                name = re.match(r"CPU (\d+)/", f.read())
+            if name:
+                os.sched_setaffinity(int(task), {host_cpus[int(name.group(1))]})
+    except (FileNotFoundError, ProcessLookupError):
+        if process.poll() is None:  # not gone, so this matters
+            raise
+
+
+def wait(process, boot, limit, host_cpus):
     """Until the guest switches itself off, or hangs, or the time is up."""
-    begin, size, fresh = time.monotonic(), 0, time.monotonic()
+    begin, size, fresh, pinned = time.monotonic(), 0, time.monotonic(), not host_cpus
     while process.poll() is None:
         time.sleep(0.2)  # polling a file, not synchronisation: nobody waits for us
         now, have = time.monotonic(), os.path.getsize(boot.log) if os.path.exists(boot.log) else 0
         if have > size:
             size, fresh = have, now
             boot.read()
+        if boot.up() and not pinned:
+            pinned = True
+            pin(process, host_cpus)
         if now - begin > limit or now - fresh > QUIET_LIMIT or (
                 not boot.up() and now - begin > UP_LIMIT):
             process.send_signal(signal.SIGKILL)
@@ -110,9 +137,9 @@ def once(out, initramfs, cpus, jobs, log, limit, mode="tcg", host_cpus=None):
     boot = Boot(log)
     process = subprocess.Popen(command(out, initramfs, cpus, jobs, log, mode),
                                stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-                               stderr=subprocess.PIPE, preexec_fn=pinned(host_cpus))
+                               stderr=subprocess.PIPE, preexec_fn=restricted(host_cpus))
     try:
-        wait(process, boot, limit)
+        wait(process, boot, limit, host_cpus)
     finally:
         if process.poll() is None:
             process.kill()

@@ -49,29 +49,34 @@ def text_bytes(out, variant):
     return {"variant": variant, "bytes": total}
 
 
-def samples(build, built, rounds, mode, host_cpus, threads):
-    """For real hardware: cycles of sections and hackbench's seconds, variants taken in turn."""
+def sample(b, variant, number):
+    """What one boot of the ranking came to."""
+    row = {"variant": variant, "round": number}
+    for words in b.words("cost"):
+        if (m := re.match(r"(\S+) \d+ \d+ wall (\d+)", words)):
+            row[m.group(1)] = int(m.group(2))
+    for name in ("stat", "fcntl", "ranges"):
+        for words in b.words(name):
+            if (m := re.match(r"seconds ([0-9.]+)", words)):
+                row[name] = float(m.group(1))
+    for words in b.words("hackbench"):
+        if (m := re.match(r"Time: ([0-9.]+)", words)):
+            row["hackbench"] = float(m.group(1))
+    return row
+
+
+def samples(build, built, rounds, mode, host_cpus):
+    """For real hardware: cycles of sections and hackbench's seconds, variants taken in turn. A row
+    for each boot, as it comes."""
+    threads = len(host_cpus)
     jobs = [f"cost:{lock}:{threads}:1000000" for lock in ("spin", "ali", "kmalloc")]
     jobs += ["hackbench:10:20:1000", "stat:8:1000:20", "fcntl:8:10000", "ranges:8:10000"]
-    rows = []
-    for n in range(rounds):
+    for n in range(1, rounds + 1):
         for variant, out in built.items():
-            say(f"round {n + 1} of {rounds}: {variant}")
-            log = os.path.join(build, "logs", f"{variant}.round{n + 1}.console")
+            say(f"round {n} of {rounds}: {variant}")
+            log = os.path.join(build, "logs", f"{variant}.round{n}.console")
             b = boot.run(variant, out, guest.initramfs(build, out), threads, jobs, log, 3600,
                          mode=mode, host_cpus=host_cpus)
             if b.failed():
                 raise Failed(f"{variant}: {b.failed()} (see {log})")
-            row = {"variant": variant, "round": n + 1}
-            for words in b.words("cost"):
-                if (m := re.match(r"(\S+) \d+ \d+ wall (\d+)", words)):
-                    row[m.group(1)] = int(m.group(2))
-            for name in ("stat", "fcntl", "ranges"):
-                for words in b.words(name):
-                    if (m := re.match(r"seconds ([0-9.]+)", words)):
-                        row[name] = float(m.group(1))
-            for words in b.words("hackbench"):
-                if (m := re.match(r"Time: ([0-9.]+)", words)):
-                    row["hackbench"] = float(m.group(1))
-            rows.append(row)
-    return rows
+            yield sample(b, variant, n)

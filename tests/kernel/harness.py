@@ -115,7 +115,7 @@ def bad_input():
         with open(junk, "w") as f:
             f.write("junk")
         refuses("no archive", "not a kernel source archive", "--source", junk, env=env)
-        refuses("a variant that is not there", "no variant 'mcs'; there are queued",
+        refuses("a variant that is not there", "--variants: no 'mcs'; there are queued",
                 "--variants", "mcs", env=env)
         refuses("a processor that is not there", "--host-cpus 9999: processor 9999 is not there",
                 "--host-cpus", "9999", "--kvm", "--source", tarball(folder, 6, 1), env=env)
