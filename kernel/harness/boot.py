@@ -2,6 +2,7 @@
 """One boot: QEMU with a time limit, the console in a file, and what the guest said."""
 import os
 import re
+import shutil
 import signal
 import subprocess
 import time
@@ -116,15 +117,15 @@ def wait(process, boot, limit, host_cpus):
     begin, size, fresh, pinned = time.monotonic(), 0, time.monotonic(), not host_cpus
     while process.poll() is None:
         time.sleep(0.2)  # polling a file, not synchronisation: nobody waits for us
-        now, have = time.monotonic(), os.path.getsize(boot.log) if os.path.exists(boot.log) else 0
+        now, have = time.monotonic(), os.path.getsize(boot.log)
         if have > size:
             size, fresh = have, now
             boot.read()
         if boot.up() and not pinned:
             pinned = True
             pin(process, host_cpus)
-        if now - begin > limit or now - fresh > QUIET_LIMIT or (
-                not boot.up() and now - begin > UP_LIMIT):
+        if now - begin > limit or (now - fresh > QUIET_LIMIT if boot.up() else
+                                   now - begin > UP_LIMIT):
             process.send_signal(signal.SIGKILL)
             process.wait()
     boot.seconds = time.monotonic() - begin
@@ -132,8 +133,7 @@ def wait(process, boot, limit, host_cpus):
 
 
 def once(out, initramfs, cpus, jobs, log, limit, mode="tcg", host_cpus=None):
-    if os.path.exists(log):
-        os.unlink(log)
+    open(log, "w").close()  # QEMU may need a while to make it
     boot = Boot(log)
     process = subprocess.Popen(command(out, initramfs, cpus, jobs, log, mode),
                                stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
@@ -145,7 +145,7 @@ def once(out, initramfs, cpus, jobs, log, limit, mode="tcg", host_cpus=None):
             process.kill()
         words = process.stderr.read().decode(errors="replace").strip()
         process.wait()
-    if not os.path.exists(log):
+    if process.returncode > 0:  # it has words for why it did not start, and no other failure
         raise Failed(f"QEMU did not start: {words or process.returncode}")
     return boot
 
@@ -158,6 +158,5 @@ def run(name, *args, **kw):
             return boot
         last = open(boot.log, errors="replace").read().strip().split("\n")[-1]
         say(f"{name}: boot {n + 1} did not come up in {boot.seconds:.0f} s (last: {last[:60]!r})")
-        os.replace(boot.log, f"{boot.log}.flake{n + 1}")
-    open(boot.log, "a").close()
+        shutil.copy(boot.log, f"{boot.log}.flake{n + 1}")
     return boot

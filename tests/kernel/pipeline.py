@@ -39,7 +39,7 @@ import os, runpy, sys
 sys.dont_write_bytecode = True
 sys.path.insert(0, {harness!r})
 import boot, stamp
-boot.QUIET_LIMIT = 2
+boot.QUIET_LIMIT = int(os.environ["QUIET"])
 stamp.STAMP = {stamp!r}
 sys.argv[0] = {check!r}
 runpy.run_path({check!r}, run_name="__main__")
@@ -80,15 +80,15 @@ class Place:
             f.write(text)
         os.chmod(path, 0o755)
 
-    def run(self, *options, mood=""):
+    def run(self, *options, mood="", quiet=240):
         """Exit code, output, what was said, and the journal's lines."""
         if os.path.exists(self.journal):
             os.unlink(self.journal)
         env = dict(os.environ, PATH=f"{self.bin}:{os.environ['PATH']}", JOURNAL=self.journal,
-                   MOOD=mood)
+                   MOOD=mood, QUIET=str(quiet))
         r = subprocess.run([self.hotlock, "kernel", "--build", os.path.join(self.folder, "build"),
                             "--source", self.source, *options], text=True, capture_output=True,
-                           timeout=120, env=env, check=False)
+                           timeout=240, env=env, check=False)
         lines = []
         if os.path.exists(self.journal):
             with open(self.journal, encoding="utf-8") as f:
@@ -174,7 +174,7 @@ def quick(place):
         [(v, n) for v in ("nmcs", "ali") for n in (4, 8)] and
         all("torture:spin_lock:10" in b["jobs"] for b in boots if b["cpus"] == 8), boots))
     os.unlink(place.stamp)
-    code, out, err, boots = place.run("--quick", mood="hang:ali:1")
+    code, out, err, boots = place.run("--quick", mood="hang:ali:1", quiet=3)
     check("a guest that hangs fails its gate, and nothing is stamped", wrong(
         code == 1 and "FAIL" in out and not os.path.exists(place.stamp), code, out))
     check("where it hung is said", wrong("hung or ran out of time after" in err, err))
@@ -183,6 +183,9 @@ def quick(place):
 
 
 def options(place):
+    code, _, err, boots = place.run("--variants", "queued", mood="refuse")
+    check("a QEMU that does not start: exit 1, one line with its words", wrong(
+        code == 1 and "QEMU did not start: qemu: no KVM here" in err and not boots, code, err))
     for name, line, *given in (
             ("a part that is not there", "--only: no 'count'; there are gates", "--only", "count"),
             ("--host-cpus without --kvm", "--host-cpus needs --kvm beside it", "--host-cpus", "0"),
