@@ -52,6 +52,16 @@
 #endif
 #endif
 
+// Where an exchange of a byte is a loop over the word around it, on whatever compiler: a lock whose
+// fast path may as well exchange its whole word does so there (flag.h).
+#ifndef HL_BYTES_EMULATED
+#if defined(__riscv) || defined(__s390__) || defined(__sparc__) || defined(__mips__)
+#define HL_BYTES_EMULATED 1
+#else
+#define HL_BYTES_EMULATED 0
+#endif
+#endif
+
 #if HL_WORDS_ONLY
 #include "small.h"
 #else

@@ -51,11 +51,11 @@ HL_SLOW bool hl_mcsflag_lock_until_slow(hl_mcsflag_t *l, uint64_t deadline_ns) {
 }
 
 HL_API(MCSFLAG, LOCK) void hl_mcsflag_lock(hl_mcsflag_t *l) {
-    if (hl_unlikely(!hl_flag_take(&l->flag))) hl_mcsflag_lock_slow(l);
+    if (hl_unlikely(!hl_flag_take_idle(&l->flag, false))) hl_mcsflag_lock_slow(l);
 }
 
 HL_API(MCSFLAG, LOCK) bool hl_mcsflag_lock_until(hl_mcsflag_t *l, uint64_t deadline_ns) {
-    return hl_flag_take(&l->flag) || hl_mcsflag_lock_until_slow(l, deadline_ns);
+    return hl_flag_take_idle(&l->flag, false) || hl_mcsflag_lock_until_slow(l, deadline_ns);
 }
 #endif
 

@@ -38,17 +38,12 @@ HL_SLOW bool hl_qspin_lock_slow(hl_qspin_t *l, uint64_t deadline_ns) {
     return hl_flag_lock_pooled(q, HL_QSPIN_WAIT, deadline_ns);
 }
 
-// Where nobody queues, no front has closed the door.
-HL_INLINE bool hl_qspin_take(hl_qspin_t *l) {
-    return !hl_load(&l->flag.half.tail) && hl_flag_take_free(&l->flag);
-}
-
 HL_API(QSPIN, LOCK) void hl_qspin_lock(hl_qspin_t *l) {
-    if (hl_unlikely(!hl_qspin_take(l))) hl_qspin_lock_slow(l, HL_NO_DEADLINE);
+    if (hl_unlikely(!hl_flag_take_idle(&l->flag, true))) hl_qspin_lock_slow(l, HL_NO_DEADLINE);
 }
 
 HL_API(QSPIN, LOCK) bool hl_qspin_lock_until(hl_qspin_t *l, uint64_t deadline_ns) {
-    return hl_qspin_take(l) || hl_qspin_lock_slow(l, deadline_ns);
+    return hl_flag_take_idle(&l->flag, true) || hl_qspin_lock_slow(l, deadline_ns);
 }
 #endif
 
