@@ -3,7 +3,9 @@
 //
 //   graph.c    execution graphs            explore.c  which graph comes next (TruSt)
 //   model.c    memory models               run.c      running the program along a graph
+//   access.c   its accesses as events      life.c     its threads, memory, time and choices
 //   shadow.c   races and dead memory       report.c   what is told to the command
+//   sample.c   single executions           plain.c    depth-first, nothing reduced
 //   main.c     options, and the loop
 #ifndef HL_CHECK_H
 #define HL_CHECK_H
@@ -16,13 +18,14 @@ enum { SPIN_RING = 16, MAX_CALLS = 200, MAX_FOREIGN = 64, VISITS = 64, WEAK_MOST
 #define HEAP_BYTES  ((size_t)1 << 20)
 #define ARENA       ((uintptr_t)0x200000000000)   // stacks, then heaps: addresses never change
 
-typedef enum { SEARCH_ALL, SEARCH_RANDOM, SEARCH_PCT } search_t;
+typedef enum { SEARCH_ALL, SEARCH_RANDOM, SEARCH_PCT, SEARCH_PLAIN } search_t;
 enum { MAX_DEPTH = 32 };
 
 typedef struct {
     search_t search;
     uint64_t samples, seed;   // random and pct: how many executions, and from where
     int depth;                // pct: ordering constraints of the bugs looked for
+    int preemptions;          // plain: at most so many; -1: any number
     int bound;                // events per thread
     int expiries;             // deadlines that may pass, per thread
     int spurious;             // wake-ups for no reason, per thread
@@ -58,7 +61,7 @@ typedef struct {
     bool parked;              // in a loop that waits; parked_from: where the iteration began
     bool owes_write;          // between the two halves of a read-modify-write
     int parked_from;
-    int idle_since;           // sampling: waits until more writes than that are made; or -1
+    int idle_since;           // sampling and plain: waits until run_news() is more; or -1
     bool eager;               // sampling: its next reads take the newest write
     int joining;              // the thread it waits for, or -1
     id_t_ creator;            // the event that created it
@@ -93,6 +96,17 @@ extern uint8_t run_order[MAX_STAMPS];       // and whose event comes when
 extern int run_ordered;
 _Noreturn void run_stop(run_end_t end);     // from within the program: ends this run
 extern uint32_t run_number;
+// For access.c and life.c.
+extern bool run_beyond;                     // the whole graph has been replayed
+extern int run_replayed;                    // events of run_order that were done
+void run_schedule(void);                    // gives the processor up
+event_t *run_arrive(vm_site_t at);          // the event to replay; NULL: make a new one
+event_t *run_arrive_alone(vm_site_t at);    // the same, where no other thread sees the event
+int run_news(int t);
+bool run_can_extend(int t);
+void run_expect(bool same, const char *what, vm_site_t at);
+void life_begin(void);                      // where a thread's fiber begins
+uint64_t stack_hash(uintptr_t sp, const char *base);
 
 static inline clk_t clk_of(int t) {         // what happens before thread t's next event
     return cpu[t].pos ? g->e[t][cpu[t].pos - 1].hb : (clk_t){0};
@@ -111,7 +125,14 @@ void sample_begin(uint64_t number);
 int sample_thread(void);
 unsigned sample_below(unsigned n);
 bool sample_rarely(void);
-bool run_can_extend(int t);
+
+// ------------------------------------------------------------------------- plain.c
+void plain_begin(int preemptions);
+bool plain_next(void);
+int plain_allowed(void);                    // preemptions, in the search that is on
+int plain_thread(void);
+bool plain_known(unsigned *value);          // a choice that was made before, again
+unsigned plain_first(const uint16_t *list, int n);     // a new one among these: the first
 
 // ------------------------------------------------------------------------- shadow.c
 void shadow_init(void);
@@ -128,7 +149,7 @@ typedef enum {
     BAD_RACE, BAD_ASSERT, BAD_DEADLOCK, BAD_FREED, BAD_STACK, BAD_EXIT, BAD_CRASH, BAD_MISUSE
 } bad_t;
 typedef struct {
-    uint64_t runs, complete, blocked, stopped, bounded, moot, clashes, revisits, deadlocks;
+    uint64_t runs, complete, blocked, stopped, bounded, moot, clashes, revisits, deadlocks, cut;
     int frames;
 } counts_t;
 extern counts_t counts;

@@ -148,6 +148,24 @@ static void revisit(id_t_ r, id_t_ w) {
 }
 
 // ------------------------------------------------------------------------- new events
+// Makes position p of its location read r's source; false: that is inconsistent.
+static bool take_source(id_t_ r, int p) {
+    event_t *e = ev(r);
+    const perloc_t *l = &g->loc[e->loc];
+    e->rf = p ? l->co[p - 1] : INIT;
+    graph_clocks(r);
+    uint64_t block = read_block(e);
+    if (e->op != VM_LOAD && rmw_result(e, &block) && rmw_follows(e->loc, p)) return false;
+    return p == l->writes || graph_consistent();
+}
+
+static bool take_place(id_t_ w, int p) {
+    if (rmw_follows(ev(w)->loc, p)) return false;
+    bool last = p == g->loc[ev(w)->loc].writes;
+    graph_co_insert(w, p);
+    return last || graph_consistent();
+}
+
 // Sampling: any consistent source, mostly the newest.
 static void draw_source(id_t_ r) {
     event_t *e = ev(r);
@@ -156,14 +174,7 @@ static void draw_source(id_t_ r) {
     int bound = lower_bound(e->loc, &c);
     if (bound == l->writes || cpu[current].eager || !sample_rarely()) return;
     int p = bound + (int)sample_below((unsigned)(l->writes - bound));
-    id_t_ newest = e->rf;
-    e->rf = p ? l->co[p - 1] : INIT;
-    graph_clocks(r);
-    uint64_t block = read_block(e);
-    bool halved = e->op != VM_LOAD && rmw_result(e, &block) && rmw_follows(e->loc, p);
-    if (!halved && graph_consistent()) return;
-    e->rf = newest;
-    graph_clocks(r);
+    if (!take_source(r, p)) take_source(r, l->writes);
 }
 
 // Sampling: any consistent place in modification order, mostly the last.
@@ -181,6 +192,51 @@ static bool draw_place(id_t_ w) {
     return true;
 }
 
+// Plain search: all consistent sources, and all consistent places, the newest first. Under sc an
+// older one is another interleaving, which comes by itself.
+static void every_source(id_t_ r, int bound) {
+    uint16_t list[MAX_PER_LOC + 1];
+    int n = 0;
+    unsigned p;
+    if (model == MODEL_SC) return;
+    if (!plain_known(&p)) {
+        for (int i = g->loc[ev(r)->loc].writes; i >= bound; i--)
+            if (take_source(r, i)) list[n++] = (uint16_t)i;
+        p = plain_first(list, n);
+    }
+    take_source(r, (int)p);
+}
+
+static bool every_place(id_t_ w) {
+    const event_t *e = ev(w);
+    uint16_t list[MAX_PER_LOC + 1];
+    int n = 0, last = g->loc[e->loc].writes;
+    unsigned p;
+    clk_t c = before(w);
+    if (e->rmw) return place(w, INIT) && (e->copos == last || graph_consistent());
+    if (model == MODEL_SC) {
+        graph_co_insert(w, last);
+        return true;
+    }
+    if (!plain_known(&p)) {
+        for (int i = last, bound = lower_bound(e->loc, &c); i >= bound; i--) {
+            if (take_place(w, i)) list[n++] = (uint16_t)i;
+            graph_co_remove(w);
+        }
+        p = plain_first(list, n);
+    }
+    graph_co_insert(w, (int)p);
+    return true;
+}
+
+static unsigned every_choice(unsigned n) {
+    uint16_t list[256];
+    unsigned k;
+    if (n > 256) check_bound("alternatives of one choice", 256);
+    for (unsigned i = 0; i < n; i++) list[i] = (uint16_t)i;
+    return plain_known(&k) ? k : plain_first(list, (int)n);
+}
+
 void explore_read(id_t_ r) {
     event_t *e = ev(r);
     const perloc_t *l = &g->loc[e->loc];
@@ -191,19 +247,22 @@ void explore_read(id_t_ r) {
     e->rf = l->writes ? l->co[l->writes - 1] : INIT;
     graph_add_read(r);
     graph_clocks(r);
-    if (options.search != SEARCH_ALL) draw_source(r);
+    if (options.search == SEARCH_PLAIN) every_source(r, lower_bound(e->loc, &c));
+    else if (options.search != SEARCH_ALL) draw_source(r);
 }
 
 bool explore_write(id_t_ w) {
     if (g->loc[ev(w)->loc].writes == MAX_PER_LOC) check_bound("writes to one location", MAX_PER_LOC);
     graph_clocks(w);
+    if (options.search == SEARCH_PLAIN) return every_place(w);
     if (options.search != SEARCH_ALL) return draw_place(w);
     offer_revisits(w);
     return place(w, INIT);
 }
 
 void explore_choice(id_t_ c, unsigned n) {
-    if (options.search != SEARCH_ALL) ev(c)->value = sample_rarely() ? sample_below(n) : 0;
+    if (options.search == SEARCH_PLAIN) ev(c)->value = every_choice(n);
+    else if (options.search != SEARCH_ALL) ev(c)->value = sample_rarely() ? sample_below(n) : 0;
     for (unsigned k = n; options.search == SEARCH_ALL && --k > 0;) push(CHOICE, c, (uint16_t)k, ev(c)->stamp);
     graph_clocks(c);
 }

@@ -14,7 +14,8 @@
 
 #include "check.h"
 
-options_t options = {.bound = MAX_EVENTS, .timers = true, .samples = 1000, .depth = 3};
+options_t options = {.bound = MAX_EVENTS, .timers = true, .samples = 1000, .depth = 3,
+                     .preemptions = -1};
 
 // "ORDER,PC,PC..."
 static void read_weakened(const char *v) {
@@ -38,7 +39,9 @@ static void read_options(const char *text) {
         if (!strcmp(w, "sleeps")) options.sleeps = atoi(v);
         if (!strcmp(w, "loops")) options.loops = atoi(v);
         if (!strcmp(w, "search"))
-            options.search = !strcmp(v, "random") ? SEARCH_RANDOM : !strcmp(v, "pct") ? SEARCH_PCT : SEARCH_ALL;
+            options.search = !strcmp(v, "random") ? SEARCH_RANDOM : !strcmp(v, "pct") ? SEARCH_PCT
+                             : !strcmp(v, "plain") ? SEARCH_PLAIN : SEARCH_ALL;
+        if (!strcmp(w, "preemptions")) options.preemptions = atoi(v);
         if (!strcmp(w, "samples")) options.samples = strtoull(v, NULL, 10);
         if (!strcmp(w, "seed")) options.seed = strtoull(v, NULL, 10);
         if (!strcmp(w, "depth")) options.depth = atoi(v);
@@ -94,10 +97,21 @@ static void tally(run_end_t end) {
     several_threads = several_threads || g->threads != 1;
 }
 
+// The plain search goes on with the next execution, or with one preemption more.
+static bool another_plain(void) {
+    explore_begin();
+    if (plain_next()) return true;
+    if (plain_allowed() == options.preemptions || !counts.cut) return false;
+    report_reset();
+    plain_begin(plain_allowed() + 1);
+    return true;
+}
+
 // Is there another execution to run?
 static bool another(void) {
     if (options.replay) return false;
     if (options.search == SEARCH_ALL) return explore_next();
+    if (options.search == SEARCH_PLAIN) return another_plain();
     uint64_t number = counts.runs;
     sample_begin(number);
     explore_begin();
@@ -118,6 +132,7 @@ int main(int argc, char **argv) {
         layout_changed = false;
         explore_begin();
         sample_begin(0);
+        plain_begin(options.preemptions < 0 ? -1 : 0);
         if (options.replay) report_load(options.replay);
         do {
             tally(run_once());
@@ -126,7 +141,7 @@ int main(int argc, char **argv) {
         } while (!found_bad && !layout_changed && !out_of_time && another());
     } while (layout_changed && !found_bad && !options.replay);
     const char *why = found_bad ? "bad" : options.replay ? "replayed"
-                      : options.search != SEARCH_ALL ? "sampled"
+                      : options.search == SEARCH_RANDOM || options.search == SEARCH_PCT ? "sampled"
                       : out_of_time ? "time" : counts.bounded ? "bound" : !several_threads ? "alone"
                       : !counts.complete ? "nothing" : "complete";
     report_end(why, now() - start);

@@ -294,6 +294,8 @@ void report_end(const char *why, double seconds) {
             " %" PRIu64 " %d %.6f\n", counts.complete, counts.blocked, counts.runs, counts.bounded,
             counts.moot, counts.clashes, counts.revisits, counts.frames, seconds);
     if (counts.deadlocks) fprintf(report, "deadlocks %" PRIu64 "\n", counts.deadlocks);
+    if (options.search == SEARCH_PLAIN)
+        fprintf(report, "plain %d %" PRIu64 "\n", plain_allowed(), counts.cut);
     fprintf(report, "end %s\n", why);
     fclose(report);
 }
