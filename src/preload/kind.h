@@ -7,9 +7,14 @@
 //   SPIN_SHARED  the first word of a process-shared spinlock
 //   SPIN_MARK    nonzero: SPIN cannot be shared by processes; a word whose low half is this value,
 //                which SPIN never stores, is a tas lock in its last byte instead
+//   QUEUED, SPIN_QUEUED  1: a lock in whose queue a waiter waits for those ahead of it
 //
 // defined; it leaves a table named LOCK_ops. Unlocking what is not locked is undefined in POSIX
 // and harmless in libc, where programs get away with it; a queue lock would never recover.
+//
+// A waiter of a queue lock sleeps until the one ahead of it has had its turn. If a signal has
+// suspended that one, the lock is free and those behind sleep on. So here they wait in slices
+// (slice.h), between which they look whether the lock is free (hl_FORM_pass() in kinds.c).
 #ifndef FORM
 #define FORM LOCK
 #endif
@@ -23,10 +28,33 @@ _Static_assert(sizeof(MUTEX(t)) <= sizeof((hlp_mutex_t *)0)->lock, "too big for 
 _Static_assert(sizeof(SPINLOCK(t)) <= sizeof(pthread_spinlock_t), "too big for a spinlock");
 
 // ------------------------------------------------------------------------- mutex
+#if QUEUED
+static __attribute__((noinline)) bool MY(wait)(MUTEX(t) *l, uint64_t deadline_ns) {
+    hlp_slice_t s = {HLP_SLICE_LEAST_NS, deadline_ns};
+    while (!MUTEX(lock_until)(l, hlp_next_slice(&s)) && !MUTEX(pass)(l))
+        if (hl_past(deadline_ns)) return false;
+    return true;
+}
+
+static int MY(lock)(pthread_mutex_t *m) {
+    MUTEX(t) *l = (MUTEX(t) *)(void *)m;
+    if (hl_unlikely(!MUTEX(lock_until)(l, 0))) (void)MY(wait)(l, HL_NO_DEADLINE);
+    return 0;
+}
+
+static bool MY(lock_until)(hlp_mutex_t *m, uint64_t deadline_ns) {
+    return MY(wait)((MUTEX(t) *)(void *)m, deadline_ns);
+}
+#else
 static int MY(lock)(pthread_mutex_t *m) {
     MUTEX(lock)((MUTEX(t) *)(void *)m);
     return 0;
 }
+
+static bool MY(lock_until)(hlp_mutex_t *m, uint64_t deadline_ns) {
+    return MUTEX(lock_until)((MUTEX(t) *)(void *)m, deadline_ns);
+}
+#endif
 
 static int MY(trylock)(pthread_mutex_t *m) {
     return MUTEX(trylock)((MUTEX(t) *)(void *)m) ? 0 : EBUSY;
@@ -36,10 +64,6 @@ static int MY(unlock)(pthread_mutex_t *m) {
     MUTEX(t) *l = (MUTEX(t) *)(void *)m;
     if (hl_likely(MUTEX(is_locked)(l))) MUTEX(unlock)(l);
     return 0;
-}
-
-static bool MY(lock_until)(hlp_mutex_t *m, uint64_t deadline_ns) {
-    return MUTEX(lock_until)((MUTEX(t) *)(void *)m, deadline_ns);
 }
 
 static bool MY(is_locked)(const hlp_mutex_t *m) {
@@ -58,9 +82,21 @@ static int MY(spin_destroy)(pthread_spinlock_t *s) {
     return 0;
 }
 
+#if SPIN_QUEUED
+static __attribute__((noinline)) void MY(spin_wait)(SPINLOCK(t) *l) {
+    hlp_slice_t s = {HLP_SLICE_LEAST_NS, HL_NO_DEADLINE};
+    while (!SPINLOCK(lock_until)(l, hlp_next_slice(&s)) && !SPINLOCK(pass)(l)) continue;
+}
+#endif
+
 static int MY(spin_lock)(pthread_spinlock_t *s) {
+    SPINLOCK(t) *l = (SPINLOCK(t) *)(void *)s;
     if (SPIN_MARK && is_marked(s, SPIN_MARK)) hl_tas_lock(last_byte(s));
-    else SPINLOCK(lock)((SPINLOCK(t) *)(void *)s);
+#if SPIN_QUEUED
+    else if (hl_unlikely(!SPINLOCK(lock_until)(l, 0))) MY(spin_wait)(l);
+#else
+    else SPINLOCK(lock)(l);
+#endif
     return 0;
 }
 
@@ -102,3 +138,5 @@ static const hlp_ops_t MY(ops) = TABLE(NAME(LOCK));
 #undef SPIN
 #undef SPIN_SHARED
 #undef SPIN_MARK
+#undef QUEUED
+#undef SPIN_QUEUED

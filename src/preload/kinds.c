@@ -8,8 +8,9 @@
 #include "hotlock/park.h"
 #include "hotlock/qspin.h"
 #include "hotlock/tas.h"
-#include "hotlock/ticket.h"
 #include "preload.h"
+#include "slice.h"
+#include "ticket_flag.h"
 
 typedef HL_ATOMIC(uint32_t) word_t;
 
@@ -26,22 +27,45 @@ static hl_tas_t *last_byte(pthread_spinlock_t *s) {
 // Neither of qspin's two bytes here is ever more than 1 (flag.h).
 #define QSPIN_MARK 0x0f0fu
 
+// ------------------------------------------------------------------------- past the first waiter
+// Takes a lock that is free, as a newcomer does: past a first waiter that leaves it alone. What the
+// caller has left in the queue is taken out by those who pass.
+static bool hl_nmcs_pass(hl_nmcs_t *l) { return hl_barge(hl_nmcs_queue(l).tail, HL_NO_DEADLINE); }
+static bool hl_nmcs4_pass(hl_nmcs4_t *l) {
+    return hl_barge(hl_nmcs4_queue(l).tail, HL_NO_DEADLINE);
+}
+static bool hl_mcsflag_pass(hl_mcsflag_t *l) {
+    return hl_flag_barge(hl_mcsflag_queue(l), HL_NO_DEADLINE);
+}
+static bool hl_qspin_pass(hl_qspin_t *l) {
+    hl_flag_queue_t q = {&l->flag, NULL};
+    return hl_flag_barge(q, HL_NO_DEADLINE);
+}
+
+// ------------------------------------------------------------------------- the locks
 #define LOCK        park
 #define SPIN        park
 #define SPIN_SHARED HL_PARK_SHARED
 #define SPIN_MARK   0
+#define QUEUED      0
+#define SPIN_QUEUED 0
 #include "kind.h"
 
 #define LOCK        tas
 #define SPIN        tas
 #define SPIN_SHARED 0u
 #define SPIN_MARK   0
+#define QUEUED      0
+#define SPIN_QUEUED 0
 #include "kind.h"
 
 #define LOCK        ticket
-#define SPIN        ticket
+#define FORM        ticket_flag
+#define SPIN        ticket_flag
 #define SPIN_SHARED 0u
 #define SPIN_MARK   0
+#define QUEUED      0
+#define SPIN_QUEUED 0
 #include "kind.h"
 
 // ------------------------------------------------------------------------- mcs without a node
@@ -60,8 +84,9 @@ static bool hl_mcs_alone_trylock(hl_mcs_alone_t *l) {
     return got;
 }
 
-static bool hl_mcs_alone_lock_until(hl_mcs_alone_t *l, uint64_t deadline_ns) {
+static __attribute__((noinline)) bool mcs_alone_lock_slow(hl_mcs_alone_t *l, uint64_t deadline_ns) {
     bool queued, got;
+    if (hl_past(deadline_ns)) return hl_mcs_alone_trylock(l);
     hl_node_t *n = hl_node_claim(NULL, &queued);
     if (n) {
         got = hl_mcs_lock_until(&l->lock, n, deadline_ns);
@@ -74,20 +99,17 @@ static bool hl_mcs_alone_lock_until(hl_mcs_alone_t *l, uint64_t deadline_ns) {
     return got;
 }
 
-static __attribute__((noinline)) void mcs_alone_lock_slow(hl_mcs_alone_t *l) {
-    bool queued;
-    hl_node_t *n = hl_node_claim(NULL, &queued);
-    if (n) {
-        hl_mcs_lock(&l->lock, n);
-        l->node = n;
-        return;
-    }
-    while (!hl_mcs_alone_lock_until(l, HL_NO_DEADLINE)) continue;
+static bool hl_mcs_alone_lock_until(hl_mcs_alone_t *l, uint64_t deadline_ns) {
+    if (hl_unlikely(!hl_cas_acq(&l->lock.tail, 0, HL_HELD)))
+        return mcs_alone_lock_slow(l, deadline_ns);
+    l->node = &no_node;
+    return true;
 }
 
-static void hl_mcs_alone_lock(hl_mcs_alone_t *l) {
-    if (hl_likely(hl_cas_acq(&l->lock.tail, 0, HL_HELD))) l->node = &no_node;
-    else mcs_alone_lock_slow(l);
+static bool hl_mcs_alone_pass(hl_mcs_alone_t *l) {
+    bool got = hl_barge(hl_mcs_queue(&l->lock).tail, HL_NO_DEADLINE);
+    if (got) l->node = &no_node;
+    return got;
 }
 
 static __attribute__((noinline)) void mcs_alone_unlock_slow(hl_mcs_alone_t *l, hl_node_t *n) {
@@ -108,30 +130,40 @@ static bool hl_mcs_alone_is_locked(const hl_mcs_alone_t *l) { return hl_mcs_is_l
 #define SPIN        nmcs4
 #define SPIN_SHARED NMCS4_MARK
 #define SPIN_MARK   NMCS4_MARK
+#define QUEUED      1
+#define SPIN_QUEUED 1
 #include "kind.h"
 
 #define LOCK        nmcs
 #define SPIN        nmcs4
 #define SPIN_SHARED NMCS4_MARK
 #define SPIN_MARK   NMCS4_MARK
+#define QUEUED      1
+#define SPIN_QUEUED 1
 #include "kind.h"
 
 #define LOCK        nmcs4
 #define SPIN        nmcs4
 #define SPIN_SHARED NMCS4_MARK
 #define SPIN_MARK   NMCS4_MARK
+#define QUEUED      1
+#define SPIN_QUEUED 1
 #include "kind.h"
 
 #define LOCK        mcsflag
 #define SPIN        nmcs4
 #define SPIN_SHARED NMCS4_MARK
 #define SPIN_MARK   NMCS4_MARK
+#define QUEUED      1
+#define SPIN_QUEUED 1
 #include "kind.h"
 
 #define LOCK        qspin
 #define SPIN        qspin
 #define SPIN_SHARED QSPIN_MARK
 #define SPIN_MARK   QSPIN_MARK
+#define QUEUED      1
+#define SPIN_QUEUED 1
 #include "kind.h"
 
 const hlp_ops_t *const hlp_kinds[] = {&park_ops,  &tas_ops,     &ticket_ops, &mcs_ops, &nmcs_ops,

@@ -18,6 +18,7 @@
 
 #include "hotlock/rw.h"
 #include "preload.h"
+#include "slice.h"
 
 // How long a reader that holds no other read lock stands aside for a waiting writer.
 #define PATIENCE_NS 100000u
@@ -106,14 +107,33 @@ static int rdlock(rwlock_t *o) {
 }
 
 // ------------------------------------------------------------------------- writing
+// Takes a lock that the writer at the gate leaves alone; false: it is not free. To that writer it is
+// as if another had been in when it came to the gate. Not with a row, which is that writer's to give
+// back.
+static bool pass_the_gate(hl_rw_t *l) {
+    uint64_t s = hl_load(&l->state), kept = HL_RW_WAITING | HL_RW_PHASE | HL_RW_GATE | HL_RW_ASLEEP;
+    return (s & HL_RW_GATE) && !(s & (HL_RW_WRITER | HL_RW_ROW | HL_RW_READERS)) &&
+           hl_cas_acq(&l->state, s, (s & kept) | HL_RW_WRITER);
+}
+
+// In slices: behind a writer at the gate that a signal may have suspended, short ones; at the gate,
+// which each opens for a moment, long ones.
+static __attribute__((noinline)) bool write_slow(hl_rw_t *l, uint64_t deadline_ns) {
+    bool behind = hl_park_is_locked(&l->writers);
+    hlp_slice_t s = {behind ? HLP_SLICE_LEAST_NS : HLP_SLICE_MOST_NS, deadline_ns};
+    while (!hl_rw_lock_until(l, hlp_next_slice(&s)) && !pass_the_gate(l))
+        if (hl_past(deadline_ns)) return false;
+    return true;
+}
+
 static bool write_until(rwlock_t *o, uint64_t deadline_ns) {
-    bool got = hl_rw_lock_until(&o->lock, deadline_ns);
+    bool got = hl_rw_lock_fast(&o->lock) || write_slow(&o->lock, deadline_ns);
     if (got) hl_store(&o->writer, hlp_self());
     return got;
 }
 
 static int trywrlock(rwlock_t *o) {
-    if (!hl_rw_trylock(&o->lock)) return EBUSY;
+    if (!hl_rw_trylock(&o->lock) && !pass_the_gate(&o->lock)) return EBUSY;
     hl_store(&o->writer, hlp_self());
     return 0;
 }
