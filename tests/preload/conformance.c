@@ -8,6 +8,7 @@
 #include <threads.h>
 
 #include "scenario.h"
+#include "shared.h"
 
 // ------------------------------------------------------------------------- from another thread
 typedef struct {
@@ -16,17 +17,11 @@ typedef struct {
     struct timespec at;
 } call_t;
 
-static int try_it(void *m) {
-    int error = pthread_mutex_trylock(m);
-    if (!error) pthread_mutex_unlock(m);
-    return error;
-}
 static int lock_it(void *m) {
     int error = pthread_mutex_lock(m);
     if (!error) pthread_mutex_unlock(m);
     return error;
 }
-static int unlock_it(void *m) { return pthread_mutex_unlock(m); }
 static int timed_it(void *arg) {
     call_t *c = arg;
     int error = pthread_mutex_timedlock(c->mutex, &c->at);
@@ -43,20 +38,10 @@ static int clock_it(void *arg) {
 // ------------------------------------------------------------------------- mutex, any type
 static void timed_forms(pthread_mutex_t *m, const char *state) {
     call_t c = {m, CLOCK_REALTIME, {0, 0}};
-    const struct { const char *name; clockid_t clock; struct timespec at; } calls[] = {
-        {"past", CLOCK_REALTIME, {1, 0}},
-        {"soon", CLOCK_REALTIME, after_ms(CLOCK_REALTIME, 5)},
-        {"negative", CLOCK_REALTIME, {-1, 0}},
-        {"nsec-1", CLOCK_REALTIME, {1, -1}},
-        {"nsec1e9", CLOCK_REALTIME, {1, 1000000000}},
-        {"mono-past", CLOCK_MONOTONIC, {0, 1}},
-        {"mono-soon", CLOCK_MONOTONIC, after_ms(CLOCK_MONOTONIC, 5)},
-        {"mono-nsec", CLOCK_MONOTONIC, {0, -5}},
-        {"cpu-clock", CLOCK_PROCESS_CPUTIME_ID, {0, 1}},
-        {"no-clock", 77, {0, 1}},
-    };
+    timed_case_t calls[TIMED_CASES];
+    timed_cases(calls);
     say("[%s", state);
-    for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
+    for (size_t i = 0; i < TIMED_CASES; i++) {
         c.clock = calls[i].clock;
         c.at = calls[i].at;
         if (c.clock == CLOCK_REALTIME) say_result(calls[i].name, in_thread(timed_it, &c));
@@ -83,7 +68,7 @@ static void life(pthread_mutex_t *m, bool strict) {
     timed_forms(m, "held");
     again_by_owner(m);
     say_result("destroy-held", pthread_mutex_destroy(m));
-    if (strict) say_result("unlock-stranger", in_thread(unlock_it, m));
+    if (strict) say_result("unlock-stranger", in_thread(unlock_mutex, m));
     say_result("unlock", pthread_mutex_unlock(m));
     if (strict) say_result("unlock-free", pthread_mutex_unlock(m));
     say_result("try-free", in_thread(try_it, m));

@@ -124,6 +124,26 @@ SCENARIO(cxx_exceptions) {  // unwinding releases the lock, on the right thread
     say("caught=%ld flying=%ld", caught, flying);
 }
 
+// A cancelled wait unwinds through C++ frames, whose destructors find the mutex locked.
+SCENARIO(cxx_cancel_unwinds) {
+    std::mutex m;
+    pthread_cond_t cond = PTHREAD_COND_INITIALIZER;
+    bool waiting = false;
+    std::thread t([&] {
+        std::unique_lock<std::mutex> lock(m);
+        waiting = true;
+        for (;;) pthread_cond_wait(&cond, m.native_handle());
+    });
+    for (bool seen = false; !seen; std::this_thread::yield()) {
+        std::lock_guard<std::mutex> lock(m);
+        seen = waiting;
+    }
+    pthread_cancel(t.native_handle());
+    t.join();
+    say("try=%d", m.try_lock());
+    m.unlock();
+}
+
 SCENARIO(cxx_condition_any) {
     std::recursive_mutex m;
     std::condition_variable_any cv;

@@ -20,17 +20,11 @@ LOCKS = ["park", "tas", "ticket", "mcs", "nmcs", "nmcs4", "mcsflag", "qspin", "m
 MOVED = "park,for=nmcs:1:c:0+ffffffff@{}"
 LIMIT = float(os.environ.get("HOTLOCK_SCENARIO_LIMIT", 30))  # seconds; a longer run is a hang
 
-# Where a lock's own promise differs from libc's mutex; docs/preload.md tells why.
-KNOWN = {
-    ("stop_the_world", "ticket"): "strict order: the next number belongs to a suspended thread",
-    ("stop_the_world", "mcsflag"): "a suspended front may have closed the door",
-    ("stop_the_world", "qspin"): "a suspended front may have closed the door",
-}
 # Run with other libraries stacked: what allocators and wrappers have broken.
 STACKED = ["constructor_of_a_library", "exclusion_mixed", "many_locks", "next_symbol",
            "atfork_reinit", "fork_waiters_unlock", "trade_outside", "cancel_wait",
            "trade_recursive_mutex", "cxx_wait_for", "cxx_futures", "exit_with_locks_held"]
-LEGEND = "+ as native   F says something else   C crashed   H hangs   k known, see docs/preload.md"
+LEGEND = "+ as native   F says something else   C crashed   H hangs"
 
 
 def cell(native, got):
@@ -62,11 +56,7 @@ def scenario_row(program, scenario, columns):
         choice = MOVED.format(os.path.abspath(program)) if lock == "moved" else lock
         got = child.run([os.path.abspath(program), scenario], LIMIT, preload, choice)
         cells[name] = cell(native, got)
-        if cells[name] == "+":
-            continue
-        if (scenario, name) in KNOWN:
-            cells[name] = "k"
-        else:
+        if cells[name] != "+":
             wrong.append(f"{name}: {difference(native, got)}")
     return cells, wrong
 

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "scenario.h"
+#include "shared.h"
 
 // ------------------------------------------------------------------------- from another thread
 static int try_read(void *rw) {
@@ -52,20 +53,10 @@ static int clock_write(void *arg) {
 }
 
 static void timed_forms(pthread_rwlock_t *rw, const char *state) {
-    const struct { const char *name; clockid_t clock; struct timespec at; } calls[] = {
-        {"past", CLOCK_REALTIME, {1, 0}},
-        {"soon", CLOCK_REALTIME, after_ms(CLOCK_REALTIME, 5)},
-        {"negative", CLOCK_REALTIME, {-1, 0}},
-        {"nsec-1", CLOCK_REALTIME, {1, -1}},
-        {"nsec1e9", CLOCK_REALTIME, {1, 1000000000}},
-        {"mono-past", CLOCK_MONOTONIC, {0, 1}},
-        {"mono-soon", CLOCK_MONOTONIC, after_ms(CLOCK_MONOTONIC, 5)},
-        {"mono-nsec", CLOCK_MONOTONIC, {0, -5}},
-        {"cpu-clock", CLOCK_PROCESS_CPUTIME_ID, {0, 1}},
-        {"no-clock", 77, {0, 1}},
-    };
+    timed_case_t calls[TIMED_CASES];
+    timed_cases(calls);
     say("[%s", state);
-    for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
+    for (size_t i = 0; i < TIMED_CASES; i++) {
         call_t c = {rw, calls[i].clock, calls[i].at};
         if (c.clock == CLOCK_REALTIME) {
             say_result(calls[i].name, in_thread(timed_read, &c));
@@ -160,38 +151,23 @@ SCENARIO(rwlock_shared_strict) { life_with(STRICT, PTHREAD_PROCESS_SHARED); }
 SCENARIO(rwlock_bad_kind) { life_with(99, 77); }
 
 // ------------------------------------------------------------------------- waiting
-typedef struct {
-    pthread_rwlock_t *rw;
-    bool write;
-    sem_t ready;
-    pid_t tid;
-} waiting_t;
-static void *wait_for_it(void *arg) {
-    waiting_t *w = arg;
-    w->tid = my_tid();
-    sem_post(&w->ready);
-    if (w->write) pthread_rwlock_wrlock(w->rw);
-    else pthread_rwlock_rdlock(w->rw);
-    pthread_rwlock_unlock(w->rw);
-    return NULL;
+static int lock_to_read(void *rw) { return pthread_rwlock_rdlock(rw); }
+static int lock_to_write(void *rw) { return pthread_rwlock_wrlock(rw); }
+static int unlock_it(void *rw) { return pthread_rwlock_unlock(rw); }
+static pthread_t begin_to_wait(waiter_t *w, pthread_rwlock_t *rw, bool write) {
+    waiter_begin(w, write ? lock_to_write : lock_to_read, unlock_it, rw);
+    return w->thread;
 }
-static pthread_t begin_to_wait(waiting_t *w, pthread_rwlock_t *rw, bool write) {
-    *w = (waiting_t){.rw = rw, .write = write};
-    sem_init(&w->ready, 0, 0);
-    pthread_t t = start(wait_for_it, w);
-    while (sem_wait(&w->ready)) continue;
-    return t;
-}
-static pthread_t let_wait(waiting_t *w, pthread_rwlock_t *rw, bool write) {
-    pthread_t t = begin_to_wait(w, rw, write);
-    let_it_wait(t, w->tid);
-    return t;
+static pthread_t let_wait(waiter_t *w, pthread_rwlock_t *rw, bool write) {
+    begin_to_wait(w, rw, write);
+    let_it_wait(w->thread, w->tid);
+    return w->thread;
 }
 
 // dashmap 195, openssl PR 10501: who reads may read again while a writer waits.
 static void read_again(int kind, bool again) {
     pthread_rwlock_t rw;
-    waiting_t w;
+    waiter_t w;
     make(&rw, kind, PTHREAD_PROCESS_PRIVATE);
     pthread_rwlock_rdlock(&rw);
     pthread_t t = let_wait(&w, &rw, true);
@@ -219,7 +195,7 @@ static int read_it(void *rw) {
 }
 SCENARIO(rwlock_reader_waits_for_reader) {
     pthread_rwlock_t rw = PTHREAD_RWLOCK_INITIALIZER;
-    waiting_t w;
+    waiter_t w;
     pthread_rwlock_rdlock(&rw);
     pthread_t t = let_wait(&w, &rw, true);
     say_result("other", in_thread(read_it, &rw));
@@ -233,7 +209,7 @@ SCENARIO(rwlock_all_get_in) {
     static const int kinds[] = {READER, WRITER, STRICT};
     for (int k = 0; k < 3; k++) {
         pthread_rwlock_t rw;
-        waiting_t w[WAITERS];
+        waiter_t w[WAITERS];
         pthread_t t[WAITERS];
         make(&rw, kinds[k], PTHREAD_PROCESS_PRIVATE);
         pthread_rwlock_wrlock(&rw);
@@ -299,7 +275,7 @@ static void *write_briefly(void *rw) {
 }
 SCENARIO(rwlock_writer_gives_up) {
     pthread_rwlock_t rw;
-    waiting_t w[3];
+    waiter_t w[3];
     pthread_t t[3];
     make(&rw, STRICT, PTHREAD_PROCESS_PRIVATE);
     pthread_rwlock_rdlock(&rw);
@@ -312,16 +288,16 @@ SCENARIO(rwlock_writer_gives_up) {
 }
 
 // ------------------------------------------------------------------------- exclusion
-enum { THREADS = 6, ROUNDS = 6000 };
+enum { SECTIONS = 6000 };
 typedef struct {
     pthread_rwlock_t rw;
     long first, second, torn;
     int writes;  // one section in so many
-} shared_t;
+} halves_t;
 
 static void *mix(void *arg) {  // rippled 3663, openucx PR 6619: every way to lock
-    shared_t *s = arg;
-    for (int i = 0; i < ROUNDS; i++) {
+    halves_t *s = arg;
+    for (int i = 0; i < SECTIONS; i++) {
         struct timespec later = after_ms(CLOCK_MONOTONIC, 60000), soon = after_ms(CLOCK_REALTIME, 0);
         bool write = i % s->writes == 0;
         switch (i / s->writes % 4) {
@@ -353,11 +329,9 @@ static void *mix(void *arg) {  // rippled 3663, openucx PR 6619: every way to lo
 }
 
 static void count_with(int kind, int writes) {
-    shared_t s = {.writes = writes};
-    pthread_t t[THREADS];
+    halves_t s = {.writes = writes};
     make(&s.rw, kind, PTHREAD_PROCESS_PRIVATE);
-    for (int i = 0; i < THREADS; i++) t[i] = start(mix, &s);
-    for (int i = 0; i < THREADS; i++) pthread_join(t[i], NULL);
+    all_count(mix, &s);
     say("counted=%ld torn=%ld", s.second, s.torn);
 }
 SCENARIO(rwlock_exclusion_writers) { count_with(READER, 1); }
@@ -366,7 +340,7 @@ SCENARIO(rwlock_exclusion_readers) { count_with(READER, 100); }
 SCENARIO(rwlock_exclusion_strict) { count_with(STRICT, 10); }
 
 SCENARIO(rwlock_across_processes) {
-    shared_t *s = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    halves_t *s = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     make(&s->rw, READER, PTHREAD_PROCESS_SHARED);
     s->writes = 1;
     pid_t child = fork();
@@ -426,14 +400,9 @@ SCENARIO(rwlock_many) {
 }
 
 // ------------------------------------------------------------------------- fork
-static int finish_child(pid_t child) {
-    int status = -1;
-    waitpid(child, &status, 0);
-    return WIFEXITED(status) ? WEXITSTATUS(status) : 100 + WTERMSIG(status);
-}
 static void fork_holding(bool write, bool waiters) {
     pthread_rwlock_t rw = PTHREAD_RWLOCK_INITIALIZER;
-    waiting_t w[4];
+    waiter_t w[4];
     pthread_t t[4];
     if (write) pthread_rwlock_wrlock(&rw);
     else pthread_rwlock_rdlock(&rw);
@@ -464,7 +433,7 @@ SCENARIO(rwlock_fork_writing) { fork_holding(true, false); }
 SCENARIO(rwlock_fork_reading_waiters) { fork_holding(false, true); }
 SCENARIO(rwlock_fork_writing_waiters) { fork_holding(true, true); }
 
-static shared_t fork_shared = {.rw = PTHREAD_RWLOCK_INITIALIZER, .writes = 50};
+static halves_t fork_shared = {.rw = PTHREAD_RWLOCK_INITIALIZER, .writes = 50};
 static void before_fork(void) { pthread_rwlock_wrlock(&fork_shared.rw); }
 static void after_fork(void) { pthread_rwlock_unlock(&fork_shared.rw); }
 static void child_reinit(void) { pthread_rwlock_init(&fork_shared.rw, NULL); }
@@ -492,7 +461,7 @@ SCENARIO(rwlock_atfork) {
 
 // ------------------------------------------------------------------------- signals, cancellation
 static void *lock_while_cancelled(void *arg) {
-    shared_t *s = arg;
+    halves_t *s = arg;
     pthread_cancel(pthread_self());
     for (int i = 0; i < 300; i++) {
         if (i % 3) pthread_rwlock_rdlock(&s->rw);
@@ -506,7 +475,7 @@ static void *lock_while_cancelled(void *arg) {
     return NULL;
 }
 SCENARIO(rwlock_is_no_cancellation_point) {
-    shared_t s = {.rw = PTHREAD_RWLOCK_INITIALIZER};
+    halves_t s = {.rw = PTHREAD_RWLOCK_INITIALIZER};
     pthread_t t[4];
     for (int i = 0; i < 4; i++) t[i] = start(lock_while_cancelled, &s);
     for (int i = 0; i < 4; i++) pthread_join(t[i], NULL);
@@ -521,7 +490,7 @@ static void read_in_handler(int unused) {
     errno = saved;
 }
 static void *be_interrupted(void *arg) {
-    shared_t *s = arg;
+    halves_t *s = arg;
     for (int i = 0; i < 2000; i++) {
         if (i % 2) pthread_rwlock_rdlock(&s->rw);
         else pthread_rwlock_wrlock(&s->rw), s->first++;
@@ -531,7 +500,7 @@ static void *be_interrupted(void *arg) {
     return NULL;
 }
 SCENARIO(rwlock_handler_that_reads) {
-    shared_t s = {.rw = PTHREAD_RWLOCK_INITIALIZER};
+    halves_t s = {.rw = PTHREAD_RWLOCK_INITIALIZER};
     struct sigaction action = {.sa_handler = read_in_handler};
     pthread_t t[4];
     sigaction(SIGUSR1, &action, NULL);

@@ -1,0 +1,263 @@
+// SPDX-License-Identifier: MIT
+// stop_cases.c - signals, threads that are suspended by one, and threads that leave a section in
+// another way than by its end. The repositories and numbers are those of the public reports.
+#include <errno.h>
+#include <sched.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <sys/time.h>
+#include <unistd.h>
+
+#include "scenario.h"
+#include "shared.h"
+#if defined(__x86_64__)
+#include "step.h"
+#endif
+
+static pthread_mutex_t the_mutex = PTHREAD_MUTEX_INITIALIZER;
+
+// ------------------------------------------------------------------------- signals
+static pthread_mutex_t handler_mutex = PTHREAD_MUTEX_INITIALIZER;
+static _Atomic int handled;
+static void lock_in_handler(int unused) {  // dart-lang/sdk 51124, gperftools 775
+    (void)unused;
+    volatile char big[65536];  // a handler with a big frame
+    big[0] = big[sizeof big - 1] = 1;
+    int saved = errno;
+    if (pthread_mutex_trylock(&handler_mutex) == 0) pthread_mutex_unlock(&handler_mutex);
+    handled++;
+    errno = saved;
+}
+static void *be_interrupted(void *arg) {
+    long *count = arg;
+    for (int i = 0; i < 2000; i++) {
+        pthread_mutex_lock(&the_mutex);
+        ++*count;
+        pthread_mutex_unlock(&the_mutex);
+        if (i % 10 == 0) raise(SIGUSR1);
+    }
+    return NULL;
+}
+SCENARIO(handler_that_locks) {
+    struct sigaction action = {.sa_handler = lock_in_handler};
+    struct itimerval often = {{0, 1000}, {0, 1000}}, off = {{0, 0}, {0, 0}};
+    sigaction(SIGUSR1, &action, NULL);
+    sigaction(SIGALRM, &action, NULL);
+    setitimer(ITIMER_REAL, &often, NULL);
+    pthread_t t[4];
+    long count = 0;
+    for (int i = 0; i < 4; i++) t[i] = start(be_interrupted, &count);
+    for (int i = 0; i < 4; i++) pthread_join(t[i], NULL);
+    setitimer(ITIMER_REAL, &off, NULL);
+    say("count=%ld", count);
+    expect(handled >= 800, "handlers ran");
+}
+
+#if defined(__x86_64__)
+// ClickHouse 82091: a signal during the first call of all; earlylib.c was interrupted by one after
+// each instruction, in its constructor.
+extern int early_failures(void);
+extern long early_steps(void);
+SCENARIO(signal_in_the_first_call) {
+    say("failures=%d", early_failures());
+    expect(early_steps() > 10, "interrupted");
+}
+
+// DataDog/pprof-rs PR 18: not only in the first. The other thread makes each lock wait as well.
+static _Atomic bool steps_over;
+static void *be_in_the_way(void *s) {
+    shared_t *shared = s;
+    while (!steps_over) {
+        pthread_mutex_lock(&shared->mutex);
+        shared->counter++;
+        pthread_mutex_unlock(&shared->mutex);
+    }
+    return NULL;
+}
+SCENARIO(signal_after_each_instruction) {
+    shared_t s = {.mutex = PTHREAD_MUTEX_INITIALIZER};
+    pthread_cond_t cond = PTHREAD_COND_INITIALIZER;
+    pthread_rwlock_t rw = PTHREAD_RWLOCK_INITIALIZER;
+    struct timespec past = {1, 0};
+    long mine = 0;
+    pthread_t t = start(be_in_the_way, &s);
+    step_begin();
+    for (int i = 0; i < 12; i++) {
+        pthread_mutex_lock(&s.mutex);
+        mine++;
+        pthread_cond_timedwait(&cond, &s.mutex, &past);
+        pthread_cond_broadcast(&cond);
+        pthread_mutex_unlock(&s.mutex);
+        pthread_rwlock_wrlock(&rw);
+        pthread_rwlock_unlock(&rw);
+    }
+    step_end();
+    steps_over = true;
+    pthread_join(t, NULL);
+    say("mine=%ld failures=%ld", mine, step_failures);
+    expect(step_count > 1000, "interrupted");
+}
+#endif
+
+// ------------------------------------------------------------------------- suspended
+static sem_t suspended;
+static void suspend(int unused) {
+    (void)unused;
+    sigset_t all_but_resume;
+    sigfillset(&all_but_resume);
+    sigdelset(&all_but_resume, SIGUSR2);
+    sem_post(&suspended);
+    sigsuspend(&all_but_resume);
+}
+static void resume(int unused) { (void)unused; }
+
+static void may_suspend(void) {
+    struct sigaction stop = {.sa_handler = suspend}, go = {.sa_handler = resume};
+    sigfillset(&stop.sa_mask);
+    sigaction(SIGUSR1, &stop, NULL);
+    sigaction(SIGUSR2, &go, NULL);
+    sem_init(&suspended, 0, 0);
+}
+
+static void suspend_them(waiter_t *w, int count) {
+    for (int i = 0; i < count; i++) pthread_kill(w[i].thread, SIGUSR1);
+    for (int i = 0; i < count; i++) while (sem_wait(&suspended)) continue;
+}
+
+// As a collector does: all who wait are suspended, and whoever suspended them goes on locking.
+// snazzy-d/sdc PR 401, bdwgc 473: a suspended waiter must not be given the lock.
+static void stop_the_world(int (*lock)(void *), int (*unlock)(void *), void *object) {
+    enum { WAITERS = 3 };
+    waiter_t w[WAITERS];
+    may_suspend();
+    lock(object);
+    for (int i = 0; i < WAITERS; i++) {
+        waiter_begin(&w[i], lock, unlock, object);
+        let_it_wait(w[i].thread, w[i].tid);
+    }
+    suspend_them(w, WAITERS);
+    for (int i = 0; i < 3; i++) {
+        unlock(object);
+        say_result("lock", lock(object));
+    }
+    for (int i = 0; i < WAITERS; i++) pthread_kill(w[i].thread, SIGUSR2);
+    unlock(object);
+    waiters_join(w, WAITERS);
+}
+
+static int lock_spin(void *s) { return pthread_spin_lock(s); }
+static int unlock_spin(void *s) { return pthread_spin_unlock(s); }
+static int lock_to_write(void *rw) { return pthread_rwlock_wrlock(rw); }
+static int unlock_rw(void *rw) { return pthread_rwlock_unlock(rw); }
+
+SCENARIO(stop_the_world) { stop_the_world(lock_mutex, unlock_mutex, &the_mutex); }
+SCENARIO(stop_the_world_recursive) {
+    static pthread_mutex_t m = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
+    stop_the_world(lock_mutex, unlock_mutex, &m);
+}
+SCENARIO(stop_the_world_spin) {
+    static pthread_spinlock_t s;
+    pthread_spin_init(&s, PTHREAD_PROCESS_PRIVATE);
+    stop_the_world(lock_spin, unlock_spin, (void *)&s);
+}
+SCENARIO(stop_the_world_writers) {
+    static pthread_rwlock_t rw = PTHREAD_RWLOCK_INITIALIZER;
+    stop_the_world(lock_to_write, unlock_rw, &rw);
+}
+
+// Only the first waiter is suspended: those behind it, and newcomers, still get their turn.
+SCENARIO(stop_one_waiter) {
+    enum { WAITERS = 3 };
+    waiter_t w[WAITERS];
+    may_suspend();
+    pthread_mutex_lock(&the_mutex);
+    waiters_wait(w, WAITERS, &the_mutex);
+    suspend_them(w, 1);
+    pthread_mutex_unlock(&the_mutex);
+    waiters_join(&w[1], WAITERS - 1);
+    say_result("lock", pthread_mutex_lock(&the_mutex));
+    pthread_mutex_unlock(&the_mutex);
+    pthread_kill(w[0].thread, SIGUSR2);
+    waiters_join(w, 1);
+}
+
+// ------------------------------------------------------------------------- leaving a section
+static void unlock_cleanup(void *m) { pthread_mutex_unlock(m); }
+static void *die_in_section(void *gate) {
+    pthread_mutex_lock(&the_mutex);
+    pthread_cleanup_push(unlock_cleanup, &the_mutex);
+    sem_post(gate);
+    for (;;) pause();
+    pthread_cleanup_pop(0);
+    return NULL;
+}
+SCENARIO(cancel_in_section) {
+    sem_t gate;
+    sem_init(&gate, 0, 0);
+    for (int i = 0; i < 20; i++) {
+        pthread_t t = start(die_in_section, &gate);
+        sem_wait(&gate);
+        pthread_cancel(t);
+        void *result;
+        pthread_join(t, &result);
+        if (result != PTHREAD_CANCELED) say("not cancelled");
+    }
+    say_result("try", in_thread(try_it, &the_mutex));
+}
+
+// Locking is no cancellation point, however the lock waits.
+static void *lock_while_cancelled(void *arg) {
+    shared_t *s = arg;
+    pthread_cancel(pthread_self());
+    for (int i = 0; i < 300; i++) {
+        pthread_mutex_lock(&s->mutex);
+        long was = s->counter;
+        if (i % 4 == 0) sched_yield();
+        s->counter = was + 1;
+        pthread_mutex_unlock(&s->mutex);
+    }
+    pthread_testcancel();
+    return NULL;
+}
+SCENARIO(lock_is_no_cancellation_point) {
+    shared_t s = {.mutex = PTHREAD_MUTEX_INITIALIZER};
+    all_count(lock_while_cancelled, &s);
+    say("counted=%ld", s.counter);
+}
+
+SCENARIO(longjmp_out_of_section) {
+    static jmp_buf back;
+    volatile int rounds = 0;
+    setjmp(back);
+    pthread_mutex_unlock(&the_mutex);
+    if (++rounds > 100) {
+        say_result("try", in_thread(try_it, &the_mutex));
+        return;
+    }
+    pthread_mutex_lock(&the_mutex);
+    longjmp(back, 1);
+}
+
+static int errno_kept(void *m) {
+    for (int i = 0; i < 2000; i++) {
+        errno = 77;
+        pthread_mutex_lock(m);
+        if (errno != 77) return 1;
+        if (i % 50 == 0) sched_yield();
+        errno = 77;
+        pthread_mutex_unlock(m);
+        if (errno != 77) return 2;
+    }
+    return 0;
+}
+static void *errno_keeper(void *bad) {
+    *(int *)bad = errno_kept(&the_mutex);
+    return NULL;
+}
+SCENARIO(errno_is_kept) {
+    pthread_t t[4];
+    int bad[4];
+    for (int i = 0; i < 4; i++) t[i] = start(errno_keeper, &bad[i]);
+    for (int i = 0; i < 4; i++) pthread_join(t[i], NULL);
+    for (int i = 0; i < 4; i++) say("%d", bad[i]);
+}
