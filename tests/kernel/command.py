@@ -29,7 +29,10 @@ RESULTS = {
                 "counts": {"hackbench": 20000000, "stat": 10000000}},
                {"variant": "ali", "same": False,
                 "counts": {"hackbench": 20100000, "stat": 9000000}}],
-    "text": [{"variant": "queued", "bytes": 1000000}, {"variant": "nmcs", "bytes": 1025000}],
+    "text": [{"variant": "queued-calls", "bytes": 1000000, "counts": {"spin": 4000000}},
+             {"variant": "queued", "bytes": 1025000, "counts": {"spin": 3000000}},
+             {"variant": "nmcs-calls", "bytes": 1100000, "counts": {"spin": 5000000}},
+             {"variant": "nmcs", "bytes": 1111000, "counts": {"spin": 5100000}}],
     "samples": [],
 }
 STUB = """#!/bin/sh
@@ -82,7 +85,7 @@ def tables(place):
     check("the exit code is kernel/check's", None if code == 1 else f"exit {code}")
     check("gates, counts and text are printed", missing(
         out, "4: 31, 8: 95", "pass", "FAIL", "BUG: x", "SUCCESS, 120 sections", "20.000 M", "+0.50 %",
-        "-10.00 %", "1025000", "+25000 (+2.50 %)", "no ranking of speed"))
+        "-10.00 %", "1025000", "+25000 (+2.50 %)", "-25.00 %", "+11000 (+1.00 %)", "+2.00 %", "no ranking of speed"))
     check("no line is wider than 100", next((li for li in out.split("\n") if len(li) > 100), None))
     code, out, _ = place.run("--json")
     check("--json is the results", None if json.loads(out) == RESULTS else out)
