@@ -12,8 +12,9 @@
 //   pthread_rwlock_t     see rwlock.c
 //
 // A mutex is ours when its kind is normal, default, adaptive, recursive or error-checking and
-// nothing more; any other (robust, inheriting, protected, process-shared) goes to libc untouched. Nothing is allocated, nothing is kept outside the objects, and nothing depends on a
-// constructor: everything starts in a state in which the first call sorts itself out.
+// nothing more; any other (robust, inheriting, protected, process-shared) goes to libc untouched.
+// Nothing is allocated, nothing is kept outside the objects, and nothing depends on a constructor:
+// everything starts in a state in which the first call sorts itself out.
 //
 // fork: the child has only the thread that forked, so waiters queued in a lock are ghosts there.
 // Each child counts hlp_generation up; an object last used by an older generation is cleaned of

@@ -6,7 +6,7 @@
 //
 // A process-shared one, and one of a kind that we do not know, is libc's.
 //
-// Kinds. PREFER_WRITER_NONRECURSIVE is the lock as it is: a reader stands aside for a waiting writer.
+// Kinds. PREFER_WRITER_NONRECURSIVE is the lock as it is: readers stand aside for a waiting writer.
 // The other two are one kind, in libc as here, and promise that a thread may take a read lock
 // again while a writer waits for its first. So a thread that holds any read lock goes in past a
 // waiting writer; one that holds none cannot be such a thread and stands aside, but not for long:
@@ -107,23 +107,39 @@ static int rdlock(rwlock_t *o) {
 }
 
 // ------------------------------------------------------------------------- writing
-// Takes a lock that the writer at the gate leaves alone; false: it is not free. To that writer it is
-// as if another had been in when it came to the gate. Not with a row, which is that writer's to give
-// back.
+// Takes a lock that the writer at the gate leaves alone; false: it is not free. To that writer it
+// is as if another had been in when it came to the gate. Not with a row, which is that writer's to
+// give back.
 static bool pass_the_gate(hl_rw_t *l) {
     uint64_t s = hl_load(&l->state), kept = HL_RW_WAITING | HL_RW_PHASE | HL_RW_GATE | HL_RW_ASLEEP;
     return (s & HL_RW_GATE) && !(s & (HL_RW_WRITER | HL_RW_ROW | HL_RW_READERS)) &&
            hl_cas_acq(&l->state, s, (s & kept) | HL_RW_WRITER);
 }
 
-// In slices: behind a writer at the gate that a signal may have suspended, short ones; at the gate,
-// which each opens for a moment, long ones.
-static __attribute__((noinline)) bool write_slow(hl_rw_t *l, uint64_t deadline_ns) {
-    bool behind = hl_park_is_locked(&l->writers);
-    hlp_slice_t s = {behind ? HLP_SLICE_LEAST_NS : HLP_SLICE_MOST_NS, deadline_ns};
-    while (!hl_rw_lock_until(l, hlp_next_slice(&s)) && !pass_the_gate(l))
+// Past the gate as hl_rw_lock_slow() goes, but up to it in slices, for a signal may have suspended
+// the writer that stands there.
+static bool reach_the_gate(hl_rw_t *l, uint64_t deadline_ns, bool *passed) {
+    hlp_slice_t s = {HLP_SLICE_LEAST_NS, deadline_ns};
+    while (!hl_park_lock_until(&l->writers, hlp_next_slice(&s))) {
+        if ((*passed = pass_the_gate(l))) return true;
         if (hl_past(deadline_ns)) return false;
+    }
     return true;
+}
+
+static __attribute__((noinline)) bool write_slow(hl_rw_t *l, uint64_t deadline_ns) {
+    uint64_t begin = 0;
+    bool got = false;
+    if (!reach_the_gate(l, deadline_ns, &got) || got) return got;
+    HL_RW_SC(fetch_or, &l->state, HL_RW_GATE);
+    for (;;) {
+        uint64_t s = HL_RW_SC(load_n, &l->state);
+        if ((got = hl_rw_take(l, s)) || hl_past(deadline_ns)) break;
+        if (!hl_rw_stay_awake(&begin)) hl_rw_sleep_at_gate(l, s, deadline_ns);
+    }
+    if (!got) hl_rw_give_up(l);
+    hl_park_unlock(&l->writers);
+    return got;
 }
 
 static bool write_until(rwlock_t *o, uint64_t deadline_ns) {

@@ -2,19 +2,19 @@
 // ticket_flag.h - a line of tickets in front of a flag: the ticket lock as the preload has it.
 //
 // In hotlock/ticket.h the number being served is the lock, so a waiter that does not run stops all
-// behind it. A program that stops its threads by signals (collectors do) would stand still. Here the
-// lock is a flag, set by a compare-exchange and cleared by a store; the numbers say only whose turn
-// it is to set it. As long as its owner comes, the order is that of arrival. A number whose owner
-// leaves a free lock alone for HL_PATIENCE_NS is passed over by those behind it; that owner finds
-// out when it runs again, and takes a new number.
+// behind it. A program that stops its threads by signals (collectors do) would stand still. Here
+// the lock is a flag, set by a compare-exchange and cleared by a store; the numbers say only whose
+// turn it is to set it. As long as its owner comes, the order is that of arrival. A number whose
+// owner leaves a free lock alone for HL_PATIENCE_NS is passed over by those behind it; that owner
+// finds out when it runs again, and takes a new number.
 //
 //   held    0 free, 1 held
 //   turn    whose turn it is; only ever goes forward
 //   next    the number the next arrival gets; turn == next: nobody waits
 //
-//   Invariant: exclusion rests on `held` alone. The numbers are advice: two waiters with the same one
-//   (after 256 arrivals), a number that nobody has, or one passed over too early cost order or time,
-//   never the lock. So one byte each is enough.
+//   Invariant: exclusion rests on `held` alone. The numbers are advice: two waiters with the same
+//   one (after 256 arrivals), a number that nobody has, or one passed over too early cost order or
+//   time, never the lock. So one byte each is enough.
 //
 // Cost: one atomic to lock, a plain store to unlock; 4 bytes; nothing but its word, so it works in
 // memory shared by processes. trylock and timed waits take no number: they get the lock when it is
@@ -115,6 +115,8 @@ HL_INLINE void hl_ticket_flag_unlock(hl_ticket_flag_t *l) {
     hl_store_rel(&l->byte.held, 0);  // pairs with both exchanges above
 }
 
-HL_INLINE bool hl_ticket_flag_is_locked(const hl_ticket_flag_t *l) { return hl_load(&l->byte.held); }
+HL_INLINE bool hl_ticket_flag_is_locked(const hl_ticket_flag_t *l) {
+    return hl_load(&l->byte.held);
+}
 
 #endif

@@ -288,7 +288,8 @@ SCENARIO(ping_pong) {
 }
 
 // freeswitch PR 2536: a signal exactly between release and sleep. One processor; the signaller
-// sleeps on the mutex, so the release inside the wait wakes it, and it comes first, for the waiter is nice.
+// sleeps on the mutex, so the release inside the wait wakes it, and it comes first, for the waiter
+// is nice.
 typedef struct {
     pthread_mutex_t mutex;
     pthread_cond_t cond;

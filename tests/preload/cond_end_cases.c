@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// cond_end_cases.c - condition variables: destroyed as the last leave, waits that are cancelled, that
-// a fork leaves behind, that another process takes part in. Their wake-ups: cond_cases.c.
+// cond_end_cases.c - condition variables: destroyed as the last leave; waits that are cancelled,
+// that a fork leaves behind, that another process takes part in. Their wake-ups: cond_cases.c.
 #include <errno.h>
 #include <sched.h>
 #include <semaphore.h>

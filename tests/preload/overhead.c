@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// overhead.c - what an uncontended lock and unlock cost under the preload, as a ratio to libc's own.
+// overhead.c - what an uncontended pair costs under the preload, as a ratio to libc's own.
 //
 // Prints the median and the 10th and 90th percentile of interleaved rounds; nothing is judged.
 //   LD_PRELOAD=.../libhotlock-preload.so HOTLOCK=lock=nmcs overhead [read|write]

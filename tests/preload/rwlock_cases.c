@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// rwlock_cases.c - reader-writer locks: results and error codes, and what has broken them in public.
+// rwlock_cases.c - reader-writer locks: results, error codes, and what has broken them in public.
 #include <errno.h>
 #include <sched.h>
 #include <semaphore.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// step.h - a signal after every single instruction of a piece of code, by the processor's trap flag;
-// the handler takes locks. A profiler's timer that strikes anywhere, without the luck it needs.
+// step.h - a signal after every instruction of a piece of code, by the processor's trap flag; the
+// handler takes locks. A profiler's timer that strikes anywhere, without the luck it needs.
 // It takes none before the code is inside the library that has pthread_mutex_trylock(): the first
 // call of all must be the one that is interrupted.
 #ifndef HOTLOCK_TESTS_STEP_H
@@ -69,13 +69,13 @@ static inline void step_begin(void) {
     struct sigaction action = {.sa_sigaction = step_handler, .sa_flags = SA_SIGINFO};
     dl_iterate_phdr(step_find, dlsym(RTLD_DEFAULT, "pthread_mutex_trylock"));
     sigaction(SIGTRAP, &action, NULL);
-    __asm__ volatile("sub $128, %%rsp\n\tpushfq\n\torl $0x100, (%%rsp)\n\tpopfq\n\tadd $128, %%rsp"
-                     ::: "memory", "cc");
+    __asm__ volatile("sub $128, %%rsp\n\tpushfq\n\torl $0x100, (%%rsp)\n\tpopfq\n\t"
+                     "add $128, %%rsp" ::: "memory", "cc");
 }
 
 static inline void step_end(void) {
-    __asm__ volatile("sub $128, %%rsp\n\tpushfq\n\tandl $~0x100, (%%rsp)\n\tpopfq\n\tadd $128, %%rsp"
-                     ::: "memory", "cc");
+    __asm__ volatile("sub $128, %%rsp\n\tpushfq\n\tandl $~0x100, (%%rsp)\n\tpopfq\n\t"
+                     "add $128, %%rsp" ::: "memory", "cc");
 }
 
 #endif
