@@ -69,7 +69,10 @@ static void park(void) {
     if (options.search != SEARCH_ALL) {  // somebody else first; then look again
         v->idle_since = run_news(current);
         v->spins = 0;
+        v->pending = true;
         run_schedule();
+        v->pending = false;
+        v->chosen = true;
         v->idle_since = -1;
         return;
     }
@@ -207,6 +210,20 @@ uint64_t engine_rmw(uintptr_t a, unsigned size, vm_op_t op, uint64_t value, uint
     uint64_t block = r->value, old = block_get(r, block);
     if (rmw_result(r, &block)) add_write_half(r, block, at);
     return old;
+}
+
+// On x86 none does; elsewhere the reservation may be lost at any time. It has then only read.
+bool engine_weak_fails(uintptr_t a, unsigned size, int order, int failure, uint64_t *old,
+                       vm_site_t at) {
+    if (current < 0 || model != MODEL_C11 || !engine_choose(VM_CHOICE_WEAK, 2, at)) return false;
+    int asked = order;
+    order = order_here(VM_CAS, order, failure, at);
+    if (order != asked) failure = failure_here(failure, order);
+    request_t q = {.op = VM_LOAD, .size = (uint8_t)size, .order = (uint8_t)failure};
+    event_t *e = add_read(a, &q, at);
+    *old = block_get(e, e->value);
+    cpu[current].spins = 0;  // the next try is another: one failure fewer is left
+    return true;
 }
 
 void engine_store(uintptr_t a, unsigned size, uint64_t value, int order, vm_site_t at) {

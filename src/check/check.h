@@ -30,6 +30,7 @@ typedef struct {
     int expiries;             // deadlines that may pass, per thread
     int spurious;             // wake-ups for no reason, per thread
     int sleeps;               // timed sleeps that a wake-up ends, per thread
+    int weak_failures;        // weak compare-exchanges that fail for no reason, per thread
     int loops;                // times a thread may come to the same load; 0: any
     bool timers;              // timed sleeps end by their timer
     double seconds;           // stop after; 0: never
@@ -62,6 +63,7 @@ typedef struct {
     bool owes_write;          // between the two halves of a read-modify-write
     int parked_from;
     int idle_since;           // sampling and plain: waits until run_news() is more; or -1
+    bool pending, chosen;     // its next step is an access; it was chosen to make it
     bool eager;               // sampling: its next reads take the newest write
     int joining;              // the thread it waits for, or -1
     id_t_ creator;            // the event that created it
@@ -77,7 +79,7 @@ typedef struct {
     int foreigns;
     uintptr_t heap;           // next free byte of its heap
     struct { uintptr_t pc, sp; uint64_t hash; int pos, delays, looks; } clock;
-    int expired, spurious, slept;           // choices spent
+    int expired, spurious, slept, failed;   // choices spent
     bool dozing;              // in a timed sleep: nobody need wake it
     struct { uintptr_t pc, sp; int times; } visit[VISITS];
     int visits;

@@ -11,6 +11,7 @@ unsigned engine_choose(vm_choice_t kind, unsigned n, vm_site_t at) {
     if (kind == VM_CHOICE_TIME && v->expired >= options.expiries) n = 1;
     if (kind == VM_CHOICE_SPURIOUS && v->spurious >= options.spurious) n = 1;
     if (kind == VM_CHOICE_SLEEP && v->slept >= options.sleeps) n = 1;
+    if (kind == VM_CHOICE_WEAK && v->failed >= options.weak_failures) n = 1;
     if (n < 2) return 0;
     event_t *e = run_arrive_alone(at);
     if (e) {
@@ -25,6 +26,7 @@ unsigned engine_choose(vm_choice_t kind, unsigned n, vm_site_t at) {
     if (e->value && kind == VM_CHOICE_TIME) v->expired++;
     if (e->value && kind == VM_CHOICE_SPURIOUS) v->spurious++;
     if (e->value && kind == VM_CHOICE_SLEEP) v->slept++;
+    if (e->value && kind == VM_CHOICE_WEAK) v->failed++;
     return (unsigned)e->value;
 }
 

@@ -37,6 +37,7 @@ static void read_options(const char *text) {
         if (!strcmp(w, "expiries")) options.expiries = atoi(v);
         if (!strcmp(w, "spurious")) options.spurious = atoi(v);
         if (!strcmp(w, "sleeps")) options.sleeps = atoi(v);
+        if (!strcmp(w, "weak_failures")) options.weak_failures = atoi(v);
         if (!strcmp(w, "loops")) options.loops = atoi(v);
         if (!strcmp(w, "search"))
             options.search = !strcmp(v, "random") ? SEARCH_RANDOM : !strcmp(v, "pct") ? SEARCH_PCT

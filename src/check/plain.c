@@ -16,12 +16,13 @@ enum { MAX_CHOICES = 1 << 16, MAX_VALUES = 1 << 20 };
 static struct { int first, count, taken; } choice[MAX_CHOICES];
 static uint16_t values[MAX_VALUES];
 static int choices, at;       // on the stack, and made in this execution
-static int preempted, allowed;
+static int preempted, allowed, last;   // last: the thread of the last access; or -1
 
 int plain_allowed(void) { return allowed; }
 
 void plain_begin(int preemptions) {
     choices = at = preempted = 0;
+    last = -1;
     allowed = preemptions;
     counts.cut = 0;
 }
@@ -32,6 +33,7 @@ bool plain_next(void) {
     if (!choices) return false;
     choice[choices - 1].taken++;
     at = preempted = 0;
+    last = -1;
     return true;
 }
 
@@ -53,21 +55,22 @@ unsigned plain_first(const uint16_t *list, int n) {
     return list[0];
 }
 
-// Who goes on; -1: nobody can. The current thread first: executions with few switches come early.
+// Who goes on; -1: nobody can. First whoever is not yet at its next access: what it does until then
+// concerns nobody. Then the thread of the last access: executions with few switches come early.
 int plain_thread(void) {
     uint16_t able[MAX_THREADS];
     int n = 0;
-    bool goes_on = current >= 0 && run_can_extend(current);
-    if (goes_on) able[n++] = (uint16_t)current;
     for (int t = 0; t < MAX_THREADS; t++)
-        if (t != current && run_can_extend(t)) able[n++] = (uint16_t)t;
+        if (!cpu[t].pending && run_can_extend(t)) return t;
+    bool goes_on = last >= 0 && run_can_extend(last);
+    if (goes_on) able[n++] = (uint16_t)last;
+    for (int t = 0; t < MAX_THREADS; t++)
+        if (t != last && run_can_extend(t)) able[n++] = (uint16_t)t;
     if (!n) return -1;
-    if (goes_on && n > 1 && allowed >= 0 && preempted == allowed) {
-        counts.cut++;
-        return current;
-    }
     unsigned t = able[0];
-    if (n > 1 && !plain_known(&t)) t = plain_first(able, n);
-    if (goes_on && (int)t != current) preempted++;
-    return (int)t;
+    if (goes_on && n > 1 && allowed >= 0 && preempted == allowed) counts.cut++;
+    else if (n > 1 && !plain_known(&t)) t = plain_first(able, n);
+    if (goes_on && (int)t != last) preempted++;
+    last = (int)t;
+    return last;
 }

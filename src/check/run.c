@@ -136,10 +136,15 @@ static event_t *arrive(vm_site_t at, bool shared) {
                 return &g->e[current][v->pos++];
             }
         } else if (run_beyond) {
-            if (options.search == SEARCH_ALL || !shared) return NULL;
-            shared = false;
+            if (options.search == SEARCH_ALL || !shared || v->chosen) {
+                v->chosen = false;
+                return NULL;
+            }
+            v->chosen = true;
         }
+        v->pending = shared;
         run_schedule();
+        v->pending = false;
     }
 }
 
@@ -216,7 +221,8 @@ static void reset(void) {
         if (run_number > 1 && !v->started) continue;
         fiber_reset(&v->fiber, life_begin);
         v->pos = v->spins = v->calls = v->foreigns = v->expired = v->spurious = v->slept = v->visits = 0;
-        v->dozing = false;
+        v->failed = 0;
+        v->dozing = v->pending = v->chosen = false;
         v->started = v->ended = v->parked = v->owes_write = false;
         v->joining = v->plain_loc = -1;
         v->clock.pc = 0;

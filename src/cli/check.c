@@ -21,7 +21,7 @@
 enum {
     KEY_MODEL = 0x4d00, KEY_BOUND, KEY_LOOPS, KEY_EXPIRIES, KEY_SPURIOUS, KEY_SLEEPS, KEY_TIMERS,
     KEY_LIMIT, KEY_CC, KEY_CFLAG, KEY_TRACE, KEY_REPLAY, KEY_GDB, KEY_ORDERS, KEY_OUTCOMES, KEY_BUILD, KEY_SEARCH,
-    KEY_SAMPLES, KEY_SEED, KEY_DEPTH
+    KEY_SAMPLES, KEY_SEED, KEY_DEPTH, KEY_PREEMPTIONS, KEY_WEAK
 };
 
 typedef struct {
@@ -29,6 +29,8 @@ typedef struct {
     size_t source_count;
     const char *model, *search, *trace, *replay, *program;
     long bound, loops, expiries, spurious, sleeps, threads, samples, seed, depth;
+    long preemptions; /* -1: any number */
+    long weak_failures;
     bool no_timers, gdb, orders, outcomes;
     output_t output;
     double limit;
@@ -48,10 +50,15 @@ static const struct argp_option options[] = {
     {"spurious", KEY_SPURIOUS, "N", 0, "Wake-ups for no reason, per thread (default 1)", 2},
     {"sleeps", KEY_SLEEPS, "N", 0,
      "Timed sleeps that only a wake-up ends, per thread (default 1)", 2},
+    {"weak-failures", KEY_WEAK, "N", 0,
+     "Weak compare-exchanges that fail for no reason, per thread (default 1)", 2},
     {"no-timers", KEY_TIMERS, NULL, 0, "Timed sleeps end only by a wake-up: finds lost ones", 2},
     {"time-limit", KEY_LIMIT, "SECONDS", 0, "Stop after SECONDS (default 60)", 2},
     {"search", KEY_SEARCH, "WAY", 0,
-     "all (default); random or pct (by priorities): single executions of bigger programs", 3},
+     "all (default); plain: depth first, nothing reduced; random or pct (by priorities): single "
+     "executions of bigger programs", 3},
+    {"preemptions", KEY_PREEMPTIONS, "N", 0,
+     "plain: executions with at most N switches away from a thread that could go on", 3},
     {"samples", KEY_SAMPLES, "N", 0, "How many random or pct executions (default 10000)", 3},
     {"seed", KEY_SEED, "N", 0, "Where random choices begin (default 1)", 3},
     {"depth", KEY_DEPTH, "N", 0, "pct: ordering constraints of the bugs looked for (default 3)", 3},
@@ -88,7 +95,7 @@ static const char *one_of(const char *what, const char *text, const char *const 
 }
 
 static const char *const models[] = {"sc", "tso", "c11", NULL};
-static const char *const searches[] = {"all", "random", "pct", NULL};
+static const char *const searches[] = {"all", "plain", "random", "pct", NULL};
 
 static error_t parse(int key, char *arg, struct argp_state *state)
 {
@@ -106,9 +113,11 @@ static error_t parse(int key, char *arg, struct argp_state *state)
     case KEY_EXPIRIES: o->expiries = cli_long("--expiries", arg, 0, 100); return 0;
     case KEY_SPURIOUS: o->spurious = cli_long("--spurious", arg, 0, 100); return 0;
     case KEY_SLEEPS: o->sleeps = cli_long("--sleeps", arg, 0, 100); return 0;
+    case KEY_WEAK: o->weak_failures = cli_long("--weak-failures", arg, 0, 100); return 0;
     case KEY_TIMERS: o->no_timers = true; return 0;
     case KEY_LIMIT: o->limit = cli_seconds("--time-limit", arg); return 0;
     case KEY_SEARCH: o->search = one_of("search", arg, searches); return 0;
+    case KEY_PREEMPTIONS: o->preemptions = cli_long("--preemptions", arg, 0, 1000); return 0;
     case KEY_SAMPLES: o->samples = cli_long("--samples", arg, 1, 1000000000); return 0;
     case KEY_SEED: o->seed = cli_long("--seed", arg, 0, LONG_MAX - 1); return 0;
     case KEY_DEPTH: o->depth = cli_long("--depth", arg, 1, 32); return 0;
@@ -140,9 +149,11 @@ static const struct argp argp = {
 static char *settings(const options_t *o, const char *more)
 {
     return cli_printf("model=%s bound=%ld loops=%ld expiries=%ld spurious=%ld sleeps=%ld timers=%d "
-                      "seconds=%g search=%s samples=%ld seed=%ld depth=%ld%s", o->model, o->bound,
+                      "seconds=%g search=%s samples=%ld seed=%ld depth=%ld preemptions=%ld weak_failures=%ld%s",
+                      o->model, o->bound,
                       o->loops, o->expiries, o->spurious, o->sleeps, !o->no_timers, o->limit,
-                      o->search, o->samples, o->seed, o->depth, more);
+                      o->search, o->samples, o->seed, o->depth, o->preemptions,
+                      o->weak_failures, more);
 }
 
 static char *report_name(const char *program) { return cli_printf("%s.report", program); }
@@ -184,14 +195,20 @@ static char *bounds_text(const options_t *o)
 {
     char *loops = o->loops ? cli_printf(", %ld rounds of a loop that is no wait", o->loops)
                            : cli_printf("%s", "");
+    char *weak = strcmp(o->model, "c11") != 0 ? cli_printf("%s", "")
+                 : cli_printf(", %ld weak compare-exchange%s failing for no reason", o->weak_failures,
+                              o->weak_failures == 1 ? "" : "s");
     char *text = cli_printf("%ld events a thread%s; per thread %ld expired deadline%s, %ld spurious "
-                            "wake-up%s, %ld timed sleep%s ended by a wake-up%s", o->bound, loops,
+                            "wake-up%s, %ld timed sleep%s ended by a wake-up%s%s", o->bound, loops,
                             o->expiries, o->expiries == 1 ? "" : "s", o->spurious,
                             o->spurious == 1 ? "" : "s", o->sleeps, o->sleeps == 1 ? "" : "s",
-                            o->no_timers ? "; timers never end a sleep" : "");
+                            o->no_timers ? "; timers never end a sleep" : "", weak);
+    free(weak);
     free(loops);
     return text;
 }
+
+static bool plain(const options_t *o) { return !strcmp(o->search, "plain"); }
 
 static void print_outcomes(const trace_t *t, FILE *out)
 {
@@ -261,6 +278,22 @@ static void print_not_verified(const options_t *o, const trace_t *t, FILE *out)
     else
         fprintf(out, "not one execution ran to its end\n");
     fprintf(out, "%llu executions without a counterexample, %.2f s\n", t->complete, t->seconds);
+    if (plain(o) && o->preemptions >= 0 && t->allowed > 0)
+        fprintf(out, "Before, all interleavings with fewer than %d preemption%s were explored.\n",
+                t->allowed, t->allowed == 1 ? "" : "s");
+}
+
+/* The plain search counts interleavings; several may be the same execution. */
+static void print_plain(const options_t *o, const trace_t *t, FILE *out)
+{
+    char *within = t->cut ? cli_printf(" within %d preemption%s", t->allowed, t->allowed == 1 ? "" : "s")
+                          : cli_printf("%s", "");
+    fprintf(out, "verified for %s%s: %llu interleavings, %.2f s (%llu more ended waiting)\n", o->model,
+            within, t->complete, t->seconds, t->blocked);
+    if (!t->cut && o->preemptions >= 0)
+        fprintf(out, "These are all: none has more than %d preemption%s.\n", t->allowed,
+                t->allowed == 1 ? "" : "s");
+    free(within);
 }
 
 static void print_verdict(const options_t *o, const trace_t *t, const char *program, FILE *out)
@@ -268,7 +301,9 @@ static void print_verdict(const options_t *o, const trace_t *t, const char *prog
     char *bounds = bounds_text(o);
     if (o->outcomes)
         print_outcomes(t, out);
-    if (!strcmp(t->end, "complete")) {
+    if (!strcmp(t->end, "complete") && plain(o)) {
+        print_plain(o, t, out);
+    } else if (!strcmp(t->end, "complete")) {
         fprintf(out, "verified for %s: %llu executions, %.2f s (%llu more ended waiting)\n", o->model,
                 t->complete, t->seconds, t->blocked);
     } else if (!strcmp(t->end, "bad")) {
@@ -288,16 +323,16 @@ static json_t *verdict_json(const options_t *o, const trace_t *t, const char *pr
 {
     const char *word = !strcmp(t->end, "complete") ? "verified" : !strcmp(t->end, "bad") ? "counterexample"
                        : !strcmp(t->end, "replayed") ? "replayed" : "not verified";
-    json_t *outcomes = json_array();
+    json_t *outcomes = json_array(), *within = plain(o) && t->cut ? json_integer(t->allowed) : json_null();
     for (size_t i = 0; i < t->outcome_count; i++)
         json_array_append_new(outcomes, json_pack("{s:I, s:o}", "times", (json_int_t)t->outcomes[i].times,
                                                   "text", table_json_string(t->outcomes[i].text)));
-    return json_pack("{s:s, s:s, s:s, s:s, s:I, s:I, s:I, s:f, s:{s:i, s:i, s:i, s:i, s:i, s:b}, s:o, s:o}",
+    return json_pack("{s:s, s:s, s:s, s:s, s:s, s:o, s:I, s:I, s:I, s:f, s:{s:i, s:i, s:i, s:i, s:i, s:i, s:b}, s:o, s:o}",
                      "schema", "hotlock-check/1", "verdict", word, "ended", t->end, "model", o->model,
-                     "executions", (json_int_t)t->complete, "waiting", (json_int_t)t->blocked, "runs",
+                     "search", o->search, "within_preemptions", within, "executions", (json_int_t)t->complete, "waiting", (json_int_t)t->blocked, "runs",
                      (json_int_t)t->runs, "seconds", t->seconds, "bounds", "events", (int)o->bound, "loops",
                      (int)o->loops, "expiries", (int)o->expiries, "spurious", (int)o->spurious, "sleeps",
-                     (int)o->sleeps, "timers", !o->no_timers, "outcomes", outcomes, "counterexample",
+                     (int)o->sleeps, "weak_failures", (int)o->weak_failures, "timers", !o->no_timers, "outcomes", outcomes, "counterexample",
                      !strcmp(t->end, "bad") ? trace_json(t, program) : json_null());
 }
 
@@ -368,16 +403,20 @@ static void explore_weakened(const char *program, const char *more, trace_t *t)
 
 int cmd_check(int argc, char **argv)
 {
-    options_t o = {.model = "c11", .search = "all", .samples = 10000, .seed = 1, .depth = 3,
-                   .bound = 250, .expiries = 1, .spurious = 1, .sleeps = 1, .limit = 60,
+    options_t o = {.model = "c11", .preemptions = -1, .samples = 10000, .seed = 1, .depth = 3,
+                   .bound = 250, .expiries = 1, .spurious = 1, .sleeps = 1, .weak_failures = 1, .limit = 60,
                    .build.compiler = "gcc"};
     cli_parse(&argp, argc, argv, false, &o);
     if (!o.source_count)
         cli_bad("no program given; write its source file");
     if (o.gdb && !o.replay)
         cli_bad("--gdb shows a known execution; name it with --replay FILE");
+    if (!o.search)
+        o.search = o.preemptions >= 0 ? "plain" : "all";
+    if (o.preemptions >= 0 && !plain(&o))
+        cli_bad("--preemptions bounds the plain search; leave --search %s out", o.search);
     if (o.orders && strcmp(o.search, "all") != 0)
-        cli_bad("--orders compares complete searches; leave --search out");
+        cli_bad("--orders compares complete searches; leave --search and --preemptions out");
     if (o.orders && (o.replay || o.trace))
         cli_bad("--orders runs many explorations; it goes with neither --replay nor --trace");
     bool rows = o.output.format == TABLE_CSV || o.output.format == TABLE_MARKDOWN;

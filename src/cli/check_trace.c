@@ -88,6 +88,7 @@ static void read_line(const char *line, trace_t *t)
         t->end = rest_of_line(line + 4);
     } else {
         sscanf(line, "bound %*d %lx", &t->bound_pc);
+        sscanf(line, "plain %d %llu", &t->allowed, &t->cut);
         sscanf(line, "counts %llu %llu %llu %llu %*u %*u %*u %*d %lf", &t->complete, &t->blocked,
                &t->runs, &t->bounded, &t->seconds);
     }
@@ -372,7 +373,7 @@ static char *describe(const trace_t *t, const symbols_t *symbols, const trace_ev
                       const bool *done)
 {
     static const char *const choices[] = {"choose", "the deadline has passed: ", "wakes for no reason: ",
-                                          "sleeps until woken: "};
+                                          "sleeps until woken: ", "fails for no reason: "};
     const trace_event_t *w = e->rmw ? find(t, e->thread, e->index + 1) : NULL;
     char *text = NULL;
     if (e->type == FENCE)
@@ -382,7 +383,7 @@ static char *describe(const trace_t *t, const symbols_t *symbols, const trace_ev
     if (e->type == JOIN)
         return cli_printf("join thread T%d", e->rf >> 8);
     if (e->type == CHOICE)
-        return cli_printf("%s%s", choices[e->op & 3], e->value ? "yes" : "no");
+        return cli_printf("%s%s", choices[e->op % 5], e->value ? "yes" : "no");
     char *place = place_name(symbols, t->places[e->loc].addr + (unsigned long)e->offset);
     if (e->type == WRITE || e->hidden) {
         const trace_event_t *it = e->hidden && w ? w : e;

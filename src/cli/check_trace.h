@@ -40,6 +40,8 @@ typedef struct {
     int thread, other_thread;
     unsigned long pc, other_pc, bound_pc;
     unsigned long long complete, blocked, runs, bounded;
+    int allowed;                /* plain search: preemptions */
+    unsigned long long cut;     /* how often one more would have been another choice */
     double seconds;
     struct { unsigned long long times; char *text; } *outcomes;
     size_t outcome_count;

@@ -14,9 +14,20 @@
     T __tsan_atomic##bits##_##name(volatile T *p, T x, int order) {                    \
         return (T)engine_rmw(A(p), bits / 8, op, x, 0, order, order, VM_SITE());       \
     }
-#define CAS(bits, T, kind)                                                             \
+#ifdef VM_WEAK_FAILS  // the engine has them fail for no reason, too
+#define FAILS(bits, p, order, failure, old) \
+    engine_weak_fails(A(p), bits / 8, order, failure, old, VM_SITE())
+#else
+#define FAILS(bits, p, order, failure, old) false
+#endif
+#define CAS(bits, T, kind, is_weak)                                                    \
     int __tsan_atomic##bits##_compare_exchange_##kind(volatile T *p, T *expected, T x, \
                                                       int order, int failure) {        \
+        uint64_t seen;                                                                 \
+        if (is_weak && FAILS(bits, p, order, failure, &seen)) {                        \
+            *expected = (T)seen;                                                       \
+            return 0;                                                                  \
+        }                                                                              \
         T old = (T)engine_rmw(A(p), bits / 8, VM_CAS, x, *expected, order, failure,    \
                               VM_SITE());                                              \
         if (old == *expected) return 1;                                                \
@@ -37,8 +48,8 @@
     RMW(bits, T, fetch_or, VM_OR)                                                      \
     RMW(bits, T, fetch_xor, VM_XOR)                                                    \
     RMW(bits, T, fetch_nand, VM_NAND)                                                  \
-    CAS(bits, T, strong)                                                               \
-    CAS(bits, T, weak)                                                                 \
+    CAS(bits, T, strong, false)                                                             \
+    CAS(bits, T, weak, true)                                                               \
     T __tsan_atomic##bits##_compare_exchange_val(volatile T *p, T expected, T x,       \
                                                  int order, int failure) {             \
         return (T)engine_rmw(A(p), bits / 8, VM_CAS, x, expected, order, failure,      \

@@ -28,6 +28,9 @@ void engine_store(uintptr_t a, unsigned size, uint64_t value, int order, vm_site
 // Returns the old value; VM_CAS stores value only where the old one equals expected.
 uint64_t engine_rmw(uintptr_t a, unsigned size, vm_op_t op, uint64_t value, uint64_t expected,
                     int order, int failure, vm_site_t at);
+// Does a weak compare-exchange fail here for no reason? Then *old is what it read. (An engine that is
+// compiled with VM_WEAK_FAILS has it.)
+bool engine_weak_fails(uintptr_t a, unsigned size, int order, int failure, uint64_t *old, vm_site_t at);
 void engine_fence(int order, vm_site_t at);
 void engine_plain(uintptr_t a, size_t size, bool write, vm_site_t at);
 void engine_enter(vm_site_t at);   // a function's frame begins
@@ -46,7 +49,8 @@ typedef enum {
     VM_CHOICE_PROGRAM,
     VM_CHOICE_TIME,      // 1: every deadline has passed
     VM_CHOICE_SPURIOUS,  // 1: a sleeper wakes up for no reason
-    VM_CHOICE_SLEEP      // 1: a timed sleeper sleeps until it is woken
+    VM_CHOICE_SLEEP,     // 1: a timed sleeper sleeps until it is woken
+    VM_CHOICE_WEAK       // 1: a weak compare-exchange fails for no reason
 } vm_choice_t;
 unsigned engine_choose(vm_choice_t kind, unsigned n, vm_site_t at);
 uint64_t engine_clock(vm_site_t at);        // nanoseconds

@@ -3,8 +3,9 @@
 """verdicts HOTLOCK FILE...: each line "// check: OPTIONS => VERDICT" in FILE.c is one test.
 
 VERDICT is "verified" (with a count: exactly so many executions), the kind of counterexample (race,
-assert, deadlock, freed, stack, exit, crash, misuse), "bound", "bad input", or any other text that
-the output must hold. Prints TAP.
+assert, deadlock, freed, stack, exit, crash, misuse), "bound", "bad input", of the plain search
+"plain COUNT" (interleavings, without a bound), "within N: COUNT" (preemptions) or "all COUNT" (the bound left
+nothing out), or any other text that the output must hold. Prints TAP.
 """
 import re
 import subprocess
@@ -37,6 +38,12 @@ def judge(verdict, run):
     word, _, count = verdict.partition(" ")
     if word == "verified":
         pattern, code = f"^verified for .*: {count or '[1-9][0-9]*'} executions", 0
+    elif word == "within":
+        n, count = count.split(": ")
+        pattern, code = rf"^verified for \S+ within {n} preemptions?: {count} interleavings", 0
+    elif word in ("plain", "all"):
+        more = r"\nThese are all" if word == "all" else r"\nbounds"
+        pattern, code = rf"^verified for \S+: {count} interleavings, .*{more}", 0
     else:
         pattern, code = KINDS.get(verdict, (verdict, run.returncode))
     if run.returncode == code and re.search(pattern, run.stdout + run.stderr, re.M):
