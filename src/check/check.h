@@ -6,7 +6,7 @@
 //   access.c   its accesses as events      life.c     its threads, memory, time and choices
 //   shadow.c   races and dead memory       report.c   what is told to the command
 //   sample.c   single executions           plain.c    depth-first, nothing reduced
-//   main.c     options, and the loop
+//   order.c    few context switches        main.c     options, and the loop
 #ifndef HL_CHECK_H
 #define HL_CHECK_H
 
@@ -23,6 +23,7 @@ enum { MAX_DEPTH = 32 };
 
 typedef struct {
     search_t search;
+    uint64_t more;            // executions to look at after a counterexample, for a shorter one
     uint64_t samples, seed;   // random and pct: how many executions, and from where
     int depth;                // pct: ordering constraints of the bugs looked for
     int preemptions;          // plain: at most so many; -1: any number
@@ -146,6 +147,11 @@ void shadow_free(uintptr_t a, size_t size, uint32_t pc);
 void shadow_restore(uintptr_t a, unsigned size);        // a location known from a trace
 extern bool layout_changed;                 // a location grew: begin again
 
+// ------------------------------------------------------------------------- order.c
+// Fills run_order with an order of the graph's events. 2: it is an interleaving; less: only weak memory
+// leads there. *fewest: no other has fewer context switches.
+int order_events(bool *fewest);
+
 // ------------------------------------------------------------------------- report.c
 typedef enum {
     BAD_RACE, BAD_ASSERT, BAD_DEADLOCK, BAD_FREED, BAD_STACK, BAD_EXIT, BAD_CRASH, BAD_MISUSE
@@ -163,6 +169,7 @@ void report_init(void);
 // A counterexample: what, and the two accesses it is about (pc 0: none). Ends the run.
 _Noreturn void report_bad(bad_t kind, const char *text, uint32_t pc, int other, uint32_t other_pc);
 void report_bad_here(bad_t kind, const char *text);    // after the run, by the host
+bool report_wants_more(void);
 void report_outcome(bool complete);                    // the program's output of this run
 void hl_check_found(const char *text);                 // where a debugger stops
 void report_reset(void);                               // the exploration begins again

@@ -44,6 +44,7 @@ static void read_options(const char *text) {
                              : !strcmp(v, "plain") ? SEARCH_PLAIN : SEARCH_ALL;
         if (!strcmp(w, "preemptions")) options.preemptions = atoi(v);
         if (!strcmp(w, "samples")) options.samples = strtoull(v, NULL, 10);
+        if (!strcmp(w, "more")) options.more = strtoull(v, NULL, 10);
         if (!strcmp(w, "seed")) options.seed = strtoull(v, NULL, 10);
         if (!strcmp(w, "depth")) options.depth = atoi(v);
         if (!strcmp(w, "keep")) options.keep_going = atoi(v);
@@ -139,7 +140,7 @@ int main(int argc, char **argv) {
             tally(run_once());
             if (options.seconds > 0 && !(counts.runs & 1023))
                 out_of_time = now() - start > options.seconds;
-        } while (!found_bad && !layout_changed && !out_of_time && another());
+        } while ((!found_bad || report_wants_more()) && !layout_changed && !out_of_time && another());
     } while (layout_changed && !found_bad && !options.replay);
     const char *why = found_bad ? "bad" : options.replay ? "replayed"
                       : options.search == SEARCH_RANDOM || options.search == SEARCH_PCT ? "sampled"

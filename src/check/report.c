@@ -52,13 +52,13 @@ void report_init(void) {
     stdout = capture();
 }
 
-static void escaped(const char *s, size_t n) {
+static void escaped(const char *s, size_t n, FILE *out) {
     for (size_t i = 0; i < n; i++) {
-        if (s[i] == '\n') fputs("\\n", report);
-        else if (s[i] == '\\') fputs("\\\\", report);
-        else fputc(s[i], report);
+        if (s[i] == '\n') fputs("\\n", out);
+        else if (s[i] == '\\') fputs("\\\\", out);
+        else fputc(s[i], out);
     }
-    fputc('\n', report);
+    fputc('\n', out);
 }
 
 // The output of a run counts if the run is complete; what it printed is its final state.
@@ -87,97 +87,26 @@ void report_reset(void) {
     outcomes = 0;
 }
 
-// ------------------------------------------------------------------------- few context switches
-// Shortest path over the states "how far each thread is, and who ran last", where a switch costs 1
-// and a step nothing: breadth first by number of switches.
-typedef struct { uint8_t pos[MAX_THREADS], last; int from; } state_t;
-enum { STATES_MOST = 1 << 20 };
-static int strictness;  // 2: reads-from, modification order and from-read; 1: two; 0: the first
-
-static bool passed(const state_t *s, id_t_ e) {
-    return e == INIT || s->pos[id_thread(e)] > id_index(e);
-}
-
-static bool ready(const state_t *s, id_t_ x) {
-    const event_t *e = ev(x);
-    if ((e->type == EV_READ || e->type == EV_START || e->type == EV_JOIN) && !passed(s, e->rf))
-        return false;
-    if (e->type != EV_WRITE || e->copos == NO_COPOS) return true;
-    const perloc_t *l = &g->loc[e->loc];
-    if (strictness >= 1 && e->copos && !passed(s, l->co[e->copos - 1])) return false;
-    for (int i = 0; strictness == 2 && i < l->reads; i++)
-        if (co_position(ev(l->rd[i])->rf) == e->copos && !passed(s, l->rd[i]) &&
-            id_thread(l->rd[i]) != id_thread(x))
-            return false;
-    return true;
-}
-
-// The table's entry for the state: 0 if it is new, else 1 + its index.
-static int *slot(const state_t *states, int *table, size_t size, const state_t *s) {
-    uint64_t h = 0;
-    for (int i = 0; i < MAX_THREADS; i++) h = (h ^ s->pos[i]) * 0x9E3779B97F4A7C15ull, h ^= h >> 29;
-    for (size_t k = h % size;; k = (k + 1) % size)
-        if (!table[k] || !memcmp(states[table[k] - 1].pos, s->pos, sizeof s->pos)) return &table[k];
-}
-
-static bool finished(const state_t *s) { return !memcmp(s->pos, g->len, sizeof s->pos); }
-
-// Fills run_order with the sequence of threads that has fewest switches; false: none obeys this
-// strictness, or there are too many states.
-static bool linearize(void) {
-    size_t size = 2 * STATES_MOST + 1;
-    state_t *states = malloc(STATES_MOST * sizeof *states);
-    int *table = calloc(size, sizeof *table), count = 1, i = 0;
-    if (!states || !table) check_unusable("not enough memory", 0);
-    memset(&states[0], 0, sizeof states[0]);
-    states[0].from = -1;
-    for (; i < count && !finished(&states[i]); i++) {
-        for (int t = 0; t < MAX_THREADS; t++) {
-            state_t s = states[i];
-            s.last = (uint8_t)t;
-            s.from = i;
-            while (s.pos[t] < g->len[t] && ready(&s, id_of(t, s.pos[t])) && count < STATES_MOST) {
-                s.pos[t]++;  // every stop on the way is a state of its own
-                int *entry = slot(states, table, size, &s);
-                if (*entry) continue;
-                states[count] = s;
-                *entry = ++count;
-            }
-        }
-    }
-    int goal = i < count ? i : -1;
-    run_ordered = 0;
-    if (goal >= 0) {
-        int path[MAX_STAMPS], n = 0;
-        for (i = goal; states[i].from >= 0; i = states[i].from) path[n++] = i;
-        while (n--) {
-            const state_t *s = &states[path[n]], *p = &states[s->from];
-            for (int k = p->pos[s->last]; k < s->pos[s->last]; k++) run_order[run_ordered++] = s->last;
-        }
-    }
-    free(states);
-    free(table);
-    return goal >= 0;
-}
-
 // ------------------------------------------------------------------------- an execution
-static void write_graph(void) {
+static int strictness;        // of the order the execution at hand is shown in
+static bool fewest;           // no other has fewer switches
+
+static void write_graph(FILE *out) {
     for (int i = 0; i < location_count; i++)
-        fprintf(report, "l %d %" PRIxPTR " %d %" PRIx64 "\n", i, locations[i].addr,
+        fprintf(out, "l %d %" PRIxPTR " %d %" PRIx64 "\n", i, locations[i].addr,
                 locations[i].size, locations[i].init);
     for (int i = 0; i < g->stamps; i++) {
         id_t_ x = g->order[i];
         const event_t *e = ev(x);
-        fprintf(report, "e %d %d %d %d %d %d %d %d %d %d %d %d %d %d %d %d %d %" PRIx64 " %" PRIx64
+        fprintf(out, "e %d %d %d %d %d %d %d %d %d %d %d %d %d %d %d %d %d %" PRIx64 " %" PRIx64
                 " %" PRIx64 " %x\n", id_thread(x), id_index(x), e->type, e->op, e->order, e->success,
                 e->failure, e->offset, e->size, e->mask, e->rmw, e->hidden, e->loc, e->rf, e->copos,
                 e->child, e->seq, e->value, e->arg, e->expected, e->pc);
     }
-    strictness = 2;
-    while (!linearize() && strictness) strictness--;
-    fprintf(report, "o %d", strictness);
-    for (int i = 0; i < run_ordered; i++) fprintf(report, " %d", run_order[i]);
-    fputc('\n', report);
+    if (!fewest) fprintf(out, "few\n");
+    fprintf(out, "o %d", strictness);
+    for (int i = 0; i < run_ordered; i++) fprintf(out, " %d", run_order[i]);
+    fputc('\n', out);
 }
 
 static _Noreturn void damaged(const char *file) {
@@ -251,41 +180,79 @@ void report_load(const char *file) {
 static const char *const bad_name[] = {"race",  "assert", "deadlock", "freed",
                                        "stack", "exit",   "crash",    "misuse"};
 
+// The counterexample with fewest context switches so far, as it will be reported, and what it is.
+static struct { char *text; size_t size; bad_t kind; int rank; uint64_t run, seen; } best;
+
+// Rather an interleaving than an order that only weak memory shows, then fewer switches, fewer events.
+static int rank_of_order(void) {
+    int switches = 0;
+    for (int i = 1; i < run_ordered; i++) switches += run_order[i] != run_order[i - 1];
+    return (2 - strictness) * 1000 * MAX_STAMPS + switches * MAX_STAMPS + g->stamps;
+}
+
 static void write_bad(bad_t kind, const char *text, uint32_t pc, int thread, int other,
-                      uint32_t other_pc) {
-    found_bad = true;
-    fprintf(report, "bad %s %d %x %d %x %s\n", bad_name[kind], thread, pc, other, other_pc, text);
+                      uint32_t other_pc, FILE *out) {
+    fprintf(out, "bad %s %d %x %d %x %s\n", bad_name[kind], thread, pc, other, other_pc, text);
     for (int t = 0; t < MAX_THREADS; t++)
         if (cpu[t].started && !cpu[t].ended && (cpu[t].parked || cpu[t].joining >= 0))
-            fprintf(report, "waits %d %d %x %d\n", t, cpu[t].joining,
+            fprintf(out, "waits %d %d %x %d\n", t, cpu[t].joining,
                     cpu[t].parked ? g->e[t][cpu[t].parked_from].pc : 0, cpu[t].parked_from);
-    write_graph();
-    fprintf(report, "p %d\n", thread);
-    fflush(stdout);
+    write_graph(out);
+    fprintf(out, "p %d\n", thread);
     if (output_length) {
-        fputs("printed ", report);
-        escaped(output, output_length);
+        fputs("printed ", out);
+        escaped(output, output_length, out);
     }
+}
+
+static void keep_bad(bad_t kind, const char *text, uint32_t pc, int thread, int other,
+                     uint32_t other_pc) {
+    fflush(stdout);
+    if (!best.seen++) best.run = counts.runs;
+    found_bad = true;
+    strictness = order_events(&fewest);
+    if (!best.text || (kind == best.kind && rank_of_order() < best.rank)) {
+        free(best.text);
+        FILE *out = open_memstream(&best.text, &best.size);
+        if (!out) check_unusable("not enough memory", 0);
+        best.kind = kind;
+        best.rank = rank_of_order();
+        write_bad(kind, text, pc, thread, other, other_pc, out);
+        fclose(out);
+    }
+    run_ordered = 0;
+    output_length = 0;
+}
+
+// Is it worth while to look for a shorter counterexample?
+bool report_wants_more(void) {
+    enum { ENOUGH = 32 };
+    return !options.replay && best.kind != BAD_CRASH && options.search != SEARCH_PLAIN &&
+           best.seen < ENOUGH && counts.runs - best.run < options.more;
 }
 
 void report_bad(bad_t kind, const char *text, uint32_t pc, int other, uint32_t other_pc) {
     hl_check_found(text);
-    write_bad(kind, text, pc, current, other, other_pc);
+    keep_bad(kind, text, pc, current, other, other_pc);
     run_stop(RUN_BAD);
 }
 
 void report_bad_here(bad_t kind, const char *text) {
     hl_check_found(text);
-    write_bad(kind, text, 0, -1, -1, 0);
+    keep_bad(kind, text, 0, -1, -1, 0);
 }
 
 // A debugger stops here: the program is at the end of the execution.
 __attribute__((noinline)) void hl_check_found(const char *text) { __asm__ volatile("" : : "r"(text)); }
 
 void report_end(const char *why, double seconds) {
+    if (best.text) {
+        fputs(best.text, report);
+        fprintf(report, "found %" PRIu64 " %" PRIu64 "\n", best.run, best.seen);
+    }
     for (int i = 0; i < outcomes; i++) {
         fprintf(report, "outcome %" PRIu64 " ", outcome[i].times);
-        escaped(outcome[i].text, outcome[i].length);
+        escaped(outcome[i].text, outcome[i].length, report);
     }
     for (int i = 0; i < site_count; i++)
         fprintf(report, "site %x %d %d %d\n", sites[i].pc, sites[i].op, sites[i].order, sites[i].failure);
@@ -302,6 +269,10 @@ void report_end(const char *why, double seconds) {
 
 void check_bound(const char *what, int limit) {
     if (options.search != SEARCH_ALL && current >= 0) run_stop(RUN_BOUND);  // one sample less
+    if (found_bad) {  // looking for a shorter one than that
+        report_end("bad", 0);
+        _exit(1);
+    }
     fprintf(report, "limit %d %s\n", limit, what);
     report_end("limit", 0);
     _exit(3);

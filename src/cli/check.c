@@ -21,7 +21,8 @@
 enum {
     KEY_MODEL = 0x4d00, KEY_BOUND, KEY_LOOPS, KEY_EXPIRIES, KEY_SPURIOUS, KEY_SLEEPS, KEY_TIMERS,
     KEY_LIMIT, KEY_CC, KEY_CFLAG, KEY_TRACE, KEY_REPLAY, KEY_GDB, KEY_ORDERS, KEY_OUTCOMES, KEY_BUILD, KEY_SEARCH,
-    KEY_SAMPLES, KEY_SEED, KEY_DEPTH, KEY_PREEMPTIONS, KEY_WEAK
+    KEY_SAMPLES, KEY_SEED, KEY_DEPTH, KEY_PREEMPTIONS, KEY_WEAK,
+    KEY_SHORTER
 };
 
 typedef struct {
@@ -30,7 +31,7 @@ typedef struct {
     const char *model, *search, *trace, *replay, *program;
     long bound, loops, expiries, spurious, sleeps, threads, samples, seed, depth;
     long preemptions; /* -1: any number */
-    long weak_failures;
+    long weak_failures, shorter;
     bool no_timers, gdb, orders, outcomes;
     output_t output;
     double limit;
@@ -62,6 +63,8 @@ static const struct argp_option options[] = {
     {"samples", KEY_SAMPLES, "N", 0, "How many random or pct executions (default 10000)", 3},
     {"seed", KEY_SEED, "N", 0, "Where random choices begin (default 1)", 3},
     {"depth", KEY_DEPTH, "N", 0, "pct: ordering constraints of the bugs looked for (default 3)", 3},
+    {"shorter", KEY_SHORTER, "N", 0,
+     "Look at N more executions for a counterexample with fewer context switches (default 1000)", 3},
     {"outcomes", KEY_OUTCOMES, NULL, 0, "List what complete executions print", 4},
     {"orders", KEY_ORDERS, NULL, 0, "Weaken each memory order in turn: which are needed?", 3},
     {"trace", KEY_TRACE, "FILE", 0, "Write the counterexample to FILE for --replay", 3},
@@ -113,6 +116,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
     case KEY_EXPIRIES: o->expiries = cli_long("--expiries", arg, 0, 100); return 0;
     case KEY_SPURIOUS: o->spurious = cli_long("--spurious", arg, 0, 100); return 0;
     case KEY_SLEEPS: o->sleeps = cli_long("--sleeps", arg, 0, 100); return 0;
+    case KEY_SHORTER: o->shorter = cli_long("--shorter", arg, 0, 1000000000); return 0;
     case KEY_WEAK: o->weak_failures = cli_long("--weak-failures", arg, 0, 100); return 0;
     case KEY_TIMERS: o->no_timers = true; return 0;
     case KEY_LIMIT: o->limit = cli_seconds("--time-limit", arg); return 0;
@@ -149,11 +153,11 @@ static const struct argp argp = {
 static char *settings(const options_t *o, const char *more)
 {
     return cli_printf("model=%s bound=%ld loops=%ld expiries=%ld spurious=%ld sleeps=%ld timers=%d "
-                      "seconds=%g search=%s samples=%ld seed=%ld depth=%ld preemptions=%ld weak_failures=%ld%s",
+                      "seconds=%g search=%s samples=%ld seed=%ld depth=%ld preemptions=%ld weak_failures=%ld more=%ld%s",
                       o->model, o->bound,
                       o->loops, o->expiries, o->spurious, o->sleeps, !o->no_timers, o->limit,
                       o->search, o->samples, o->seed, o->depth, o->preemptions,
-                      o->weak_failures, more);
+                      o->weak_failures, o->shorter, more);
 }
 
 static char *report_name(const char *program) { return cli_printf("%s.report", program); }
@@ -308,7 +312,11 @@ static void print_verdict(const options_t *o, const trace_t *t, const char *prog
                 t->complete, t->seconds, t->blocked);
     } else if (!strcmp(t->end, "bad")) {
         trace_print(t, program, out);
-        fprintf(out, "\nfound under %s in execution %llu, %.2f s\n", o->model, t->runs, t->seconds);
+        fprintf(out, "\nfound under %s in execution %llu, %.2f s", o->model, t->found, t->seconds);
+        if (t->seen > 1)
+            fprintf(out, "; this is the shortest of %llu counterexamples in %llu executions", t->seen,
+                    t->runs);
+        fputc('\n', out);
     } else if (!strcmp(t->end, "replayed")) {
         fprintf(out, "replayed: the execution ends without a failure here\n");
     } else {
@@ -398,13 +406,15 @@ static const options_t *orders_options;
 
 static void explore_weakened(const char *program, const char *more, trace_t *t)
 {
-    explore(orders_options, program, more, t);
+    char *first = cli_printf(" more=0%s", more); /* any counterexample will do */
+    explore(orders_options, program, first, t);
+    free(first);
 }
 
 int cmd_check(int argc, char **argv)
 {
     options_t o = {.model = "c11", .preemptions = -1, .samples = 10000, .seed = 1, .depth = 3,
-                   .bound = 250, .expiries = 1, .spurious = 1, .sleeps = 1, .weak_failures = 1, .limit = 60,
+                   .bound = 250, .expiries = 1, .spurious = 1, .sleeps = 1, .weak_failures = 1, .shorter = 1000, .limit = 60,
                    .build.compiler = "gcc"};
     cli_parse(&argp, argc, argv, false, &o);
     if (!o.source_count)

@@ -84,10 +84,13 @@ static void read_line(const char *line, trace_t *t)
         t->what = rest_of_line(strchr(line + 6, ' ') + 1);
     } else if (sscanf(line, "unusable %lx %n", &t->pc, &n) == 1 && n) {
         t->what = rest_of_line(line + n);
+    } else if (!strcmp(line, "few\n")) {
+        t->not_fewest = true;
     } else if (!strncmp(line, "end ", 4)) {
         t->end = rest_of_line(line + 4);
     } else {
         sscanf(line, "bound %*d %lx", &t->bound_pc);
+        sscanf(line, "found %llu %llu", &t->found, &t->seen);
         sscanf(line, "plain %d %llu", &t->allowed, &t->cut);
         sscanf(line, "counts %llu %llu %llu %llu %*u %*u %*u %*d %lf", &t->complete, &t->blocked,
                &t->runs, &t->bounded, &t->seconds);
@@ -470,10 +473,12 @@ void trace_print(const trace_t *t, const char *program, FILE *out)
         else if (strcmp(t->kind, "deadlock") == 0)
             fprintf(out, "  waiting: T%d for the end of T%d\n", t->waits[i].thread, t->waits[i].joins);
     }
-    fprintf(out, "\n%s\n\n",
-            t->strict == 2 ? "An interleaving that leads there, with the fewest context switches:"
-                           : "No interleaving leads there, only weak memory; the order with the "
-                             "fewest context switches:");
+    const char *how = t->not_fewest ? "few" : "the fewest";
+    if (t->strict == 2)
+        fprintf(out, "\nAn interleaving that leads there, with %s context switches:\n\n", how);
+    else
+        fprintf(out, "\nNo interleaving leads there, only weak memory; the order with %s context "
+                "switches:\n\n", how);
     table_t *steps = trace_steps(t, program);
     table_print(steps, TABLE_TEXT, out);
     table_free(steps);

@@ -40,6 +40,7 @@ typedef struct {
     int thread, other_thread;
     unsigned long pc, other_pc, bound_pc;
     unsigned long long complete, blocked, runs, bounded;
+    unsigned long long found, seen; /* the first counterexample's run; how many there were */
     int allowed;                /* plain search: preemptions */
     unsigned long long cut;     /* how often one more would have been another choice */
     double seconds;
@@ -52,6 +53,7 @@ typedef struct {
     size_t place_count;
     int *order;                 /* threads, event by event, with fewest context switches */
     size_t order_count;
+    bool not_fewest;            /* there were too many orders to look at */
     int strict;                 /* 2: the order is an interleaving; less: only weak memory shows it */
     struct { int thread, joins; unsigned long pc; } *waits;
     size_t wait_count;
