@@ -20,7 +20,7 @@ need-build:
 need-demo:
 	@scripts/need build demo
 need-check:
-	@scripts/need build demo check
+	@scripts/need build demo check served
 
 $(BUILD)/build.ninja:
 	@meson setup --prefix=$(PREFIX) -Dtests=disabled $(BUILD) >$(BUILD).log 2>&1 || { cat $(BUILD).log; exit 1; }
@@ -56,15 +56,15 @@ kernel-check: need-build
 	@$(MAKE) --no-print-directory build
 	@$(BUILD)/src/cli/hotlock kernel --build $(BUILD)/kernel
 
-# Real programs and servers, natively and under each lock, then how fast they are under park. Those
-# whose packages start a service (memcached, nginx, haproxy) take part if they are installed.
+# Real programs and servers, natively and under each lock, then how fast they are under park. Beside
+# those of make check one that is large to install: Java. PostgreSQL takes part if it is installed.
 programs: need-check
 	@scripts/need programs
 	@test -f $(BUILD)/build.ninja || meson setup -Dtests=enabled $(BUILD) >/dev/null
 	@meson configure -Dtests=enabled $(BUILD)
 	@ninja -C $(BUILD) --quiet
-	@tests/preload/programs $(BUILD) --all
-	@tests/preload/programs $(BUILD) --all --measure 7
+	@tests/preload/programs $(BUILD)
+	@tests/preload/programs $(BUILD) --measure 7
 
 install: all
 	@DESTDIR=$(DESTDIR) meson install -C $(BUILD) --no-rebuild

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""programs.py PRELOAD [DRIVER...] [--all] [--only WORD] [--locks NAME,...] [--measure ROUNDS]
+"""programs.py PRELOAD [DRIVER...] [--only WORD] [--locks NAME,...] [--measure ROUNDS]
 
 Unmodified Debian programs and libraries, and servers under load, natively and under each lock. Each
 must end with the exit code and, numbers that are times apart, the output that it has natively, and
 must not hang. Reports in TAP, one case a program; what is not installed is skipped.
 
---all adds those that take long or are large. --measure runs each natively and under park in turn,
+--measure runs each natively and under park in turn,
 ROUNDS times, and prints the ratio and the longest wait; then nothing is judged by its figures.
 """
 import argparse
@@ -65,8 +65,6 @@ COMMANDS = [
     ("pbzip2", "pbzip2", f"{DATA} | pbzip2 -p4 -1 -c | pbzip2 -d -c | md5sum", exact),
     ("openssl", "openssl", "openssl speed -multi 4 -seconds 1 -bytes 1024 sha256 2>/dev/null",
      lambda text: re.findall(r"^sha256|^version: \S+", text, re.M)),
-]
-LARGE = [
     ("node", "nodejs", f"node {HERE}/drivers/workers.js", exact),
     ("java", "default-jdk-headless", f"java {HERE}/drivers/Locks.java", exact),
 ]
@@ -76,7 +74,6 @@ DRIVERS = {
     "leveldb": ("libleveldb-dev", "8 3000"),
     "rocksdb": ("librocksdb-dev", "8 1500"),
 }
-SERVED = ["redis", "memcached", "nginx"]  # without --all
 
 
 class Command:
@@ -111,14 +108,14 @@ class Served:
             return self.session(served.Session(folder, LIMIT, preload, lock))
 
 
-def programs(drivers, everything):
-    found = [Command(*c) for c in COMMANDS + (LARGE if everything else [])]
+def programs(drivers):
+    found = [Command(*c) for c in COMMANDS]
     for path in drivers:
         name = path.rsplit("-", 1)[-1]
         package, words = DRIVERS[name]
         found.append(Command(name, package, f"{os.path.abspath(path)} FOLDER {words}",
                              lambda text: re.sub(r"(ops/s|worst ms): [\d.]+", "", text)))
-    return found + [Served(*s) for s in served.SERVED if everything or s[0] in SERVED]
+    return found + [Served(*s) for s in served.SERVED]
 
 
 def judge(program, preload, locks):
@@ -185,13 +182,12 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("preload")
     parser.add_argument("driver", nargs="*")
-    parser.add_argument("--all", action="store_true")
     parser.add_argument("--only", default="")
     parser.add_argument("--locks", default=",".join(LOCKS))
     parser.add_argument("--measure", type=int, metavar="ROUNDS")
     args = parser.parse_args()
     preload, locks = os.path.abspath(args.preload), args.locks.split(",")
-    found = [p for p in programs(args.driver, args.all) if args.only in p.name]
+    found = [p for p in programs(args.driver) if args.only in p.name]
     if args.measure:
         measure(found, preload, locks[0], args.measure)
         return 0

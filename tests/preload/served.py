@@ -5,6 +5,7 @@ A session starts the server on a Unix socket, or on the loopback address where i
 other, loads it, and ends it. It gives how the server ended, what of the load's report must be the same
 as natively, and, if the load says so, operations a second and the longest wait in milliseconds.
 """
+import glob
 import os
 import re
 import shutil
@@ -201,14 +202,46 @@ def mariadb(s):
     return s.serve(server, at, load)
 
 
+# ------------------------------------------------------------------------- postgresql
+# A cluster of its own in the session's folder. It refuses root: then it runs as nobody. Its locks
+# between processes are its own; pthread's are those of the libraries it is linked with.
+POSTGRES = max(glob.glob("/usr/lib/postgresql/*/bin"), default="/nowhere")
+NOBODY = 65534
+
+
+def postgresql(s):
+    data, user = s.path("data"), []
+    if os.geteuid() == 0:
+        os.chown(s.folder, NOBODY, NOBODY)
+        user = ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups"]
+    made = subprocess.run([*user, f"{POSTGRES}/initdb", "-D", data, "-U", "hot", "-A", "trust",
+                           "--no-sync"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    if made.returncode:
+        return made.returncode, made.stdout[-300:], None, None
+    server = [*user, f"{POSTGRES}/postgres", "-D", data, "-k", s.folder, "-c", "fsync=off", "-c",
+              "listen_addresses=", "-c", "shared_buffers=16MB"]
+    to = ["-h", s.folder, "-U", "hot"]
+
+    def load():
+        s.load([f"{POSTGRES}/pgbench", *to, "-i", "-q", "postgres"])
+        out = s.load([f"{POSTGRES}/pgbench", *to, "-c", "8", "-t", "50", "postgres"])
+        rate = re.search(r"^tps = ([\d.]+)", out, re.M)
+        same = s.load([f"{POSTGRES}/psql", *to, "-At", "-c",
+                       "select count(*) from pgbench_history", "postgres"])
+        return (same, float(rate[1]), None) if rate else (out[-300:], None, None)
+    return s.serve(server, s.path(".s.PGSQL.5432"), load)
+
+
 # Name, package, the files it needs, the session.
 SERVED = [
     ("redis", "redis-tools", ["redis-check-rdb", "redis-benchmark", "redis-cli"], redis),
     ("memcached", "memcached", ["memcached"], memcached),
-    ("nginx", "nginx-light, wrk", ["nginx", "wrk"], nginx),
+    ("nginx", "nginx, wrk", ["nginx", "wrk"], nginx),
     ("haproxy", "haproxy, wrk", ["haproxy", "wrk"], haproxy),
     ("mariadb", "mariadb-server-core, sysbench",
      ["mariadbd", "mariadb-install-db", "mariadb", "sysbench"], mariadb),
+    ("postgresql", "postgresql", [f"{POSTGRES}/postgres", f"{POSTGRES}/pgbench", "setpriv"],
+     postgresql),
 ]
 
 
