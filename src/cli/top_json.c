@@ -56,7 +56,8 @@ static json_t *frame(const profile_frame_t *f)
 
 static json_t *stacks(const profile_t *p, const profile_lock_t *l)
 {
-    static const char *const roles[STACK_ROLES] = {"waiter", "holder", "spinner", "init"};
+    static const char *const roles[STACK_ROLES] = {"waiter", "holder", "spinner", "init",
+                                                     "sleeper"};
     json_t *all = json_array();
     for (size_t i = 0; i < l->stack_count; i++) {
         const profile_stack_t *s = &l->stacks[i];

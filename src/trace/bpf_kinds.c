@@ -4,6 +4,8 @@
 
 #include <string.h>
 
+#include "made.h"
+
 typedef struct {
     const char *part; // of a function's name
     wait_kind_t kind;
@@ -33,19 +35,6 @@ static const known_t known[] = {
     {"hl_ticket_", {"ticket", true, false}},
     {"hl_tas_", {"tas", true, false}},
     {"hl_ali_", {"ali", true, false}},
-    {NULL, {NULL, false, false}},
-};
-
-// Locks that are made of other things: the function that waits on those tells.
-static const known_t made[] = {
-    {"take_gil", {"Python's GIL", true, false}},
-    {"PyEval_RestoreThread", {"Python's GIL", true, false}},
-    {"PyEval_AcquireThread", {"Python's GIL", true, false}},
-    {"PyGILState_Ensure", {"Python's GIL", true, false}},
-    {"_PyEval_EvalFrame", {"Python's GIL", true, false}},
-    {"PyThread_acquire_lock", {"lock of Python", true, false}},
-    {"g_mutex_lock", {"GMutex", true, false}},
-    {"g_rw_lock_", {"GRWLock", true, false}},
     {NULL, {NULL, false, false}},
 };
 
@@ -79,9 +68,9 @@ static wait_kind_t made_of(Dwfl *dwfl, const unwound_t *frames, uint32_t depth, 
 {
     for (uint32_t i = 0; i < depth && i < 6; i++) {
         const char *name = symbols_function(dwfl, frames[i].pc);
-        const known_t *k = find(made, name);
-        if (k)
-            return k->kind;
+        const char *made = made_kind(name);
+        if (made)
+            return (wait_kind_t){made, true, false};
         if (name && !of_libc(dwfl, frames[i].pc) && !find(known, name))
             break; // a function of its own: not one of the above
     }
@@ -120,7 +109,7 @@ uint32_t kind_caller(Dwfl *dwfl, const unwound_t *frames, uint32_t depth)
     for (uint32_t i = 0; dwfl && i < depth; i++) {
         const char *name = symbols_function(dwfl, frames[i].pc);
         bool inside = of_libc(dwfl, frames[i].pc);
-        inside = inside || find(known, name) || find(made, name);
+        inside = inside || find(known, name) || made_kind(name);
         if (name && (strncmp(name, "std::", 5) == 0 || strncmp(name, "_ZNSt", 5) == 0))
             inside = true;
         if (!inside)

@@ -19,6 +19,7 @@
 #include <string.h>
 
 #include "../cli/cli.h"
+#include "made.h"
 
 #define HELD_MOST      0.80  // above: hold time is the limit
 #define HANDOFF_MUCH   0.08
@@ -198,10 +199,18 @@ static void add_advice(diagnosis_t *d, char *more) {
 static void advise_more(diagnosis_t *d, const profile_t *p, const profile_lock_t *l) {
     const profile_lock_t *o = d->limit == LIMIT_NONE ? NULL : neighbour(p, l);
     if (o) add_advice(d, cli_printf("%s lies in the same cache line: move them apart", o->name));
-    if (d->limit != LIMIT_NONE && !strcmp(l->kind, HOME_MADE)) {
+    if (d->limit == LIMIT_NONE) return;
+    if (!strcmp(l->kind, HOME_MADE)) {
         free(d->advice);
         d->advice = cli_printf("no preload reaches it: put a lock of hotlock's headers in its "
                                "place (hotlock locks)");
+    } else if (!strcmp(l->kind, MADE_GIL)) {
+        free(d->verdict);
+        free(d->advice);
+        d->verdict = cli_printf("Python runs one thread at a time: %.3g threads wait for that on "
+                                "average, and no other lock changes it",
+                                (double)l->wait_ns / 1e9 / p->wall_s);
+        d->advice = cli_printf("processes instead of threads, or a Python without this lock");
     }
 }
 

@@ -9,6 +9,8 @@
 #include <string.h>
 
 #include "../cli/cli.h"
+#include "made.h"
+#include "name.h"
 
 // ------------------------------------------------------------------------- begin and end
 void profile_init(profile_t *p) {
@@ -202,62 +204,12 @@ static void keep_largest(profile_t *p, profile_lock_t *l) {
     l->stack_count = kept;
 }
 
-// ------------------------------------------------------------------------- names
-// A function that only makes locks says nothing about this one; its caller does.
-static bool makes_any_lock(const char *function) {
-    static const char *const words[] = {"mutex", "lock", "init", "mtx"};
-    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
-        if (strcasestr(function, words[i])) return true;
-    return false;
-}
-
-// "CacheDB" of "ns::CacheDB::CacheDB(int)", "Log::open" of "ns::Log::open() const".
-static char *short_name(const char *function) {
-    char *name = cli_printf("%.*s", (int)strcspn(function, "(<"), function), *last = NULL;
-    char *at = name, *before = name;
-    for (char *c; (c = strstr(at, "::")); at = c + 2) {
-        if (last) before = last + 2;
-        last = c;
-    }
-    size_t first = last ? (size_t)(last - before) : 0;
-    bool maker = last && strlen(last + 2) == first && strncmp(before, last + 2, first) == 0;
-    char *result = cli_printf("%s", maker ? last + 2 : before);
-    free(name);
-    return result;
-}
-
-// A lock that is no variable is known by where it was made: "made in open_db @78780".
-static void name_by_origin(const profile_t *p, profile_lock_t *l) {
-    const profile_stack_t *s = NULL;
-    const profile_frame_t *by = NULL;
-    for (size_t i = 0; i < l->stack_count && !s; i++)
-        if (l->stacks[i].role == STACK_INIT) s = &l->stacks[i];
-    for (uint32_t i = 0; s && i < s->depth && i < 4; i++) {
-        const profile_frame_t *f = &p->frames[s->frame[i]];
-        if (!f->function) continue;
-        if (!by) by = f;
-        if (makes_any_lock(f->function)) continue;
-        by = f;
-        break;
-    }
-    if (!by) return;
-    const char *file = by->file ? strrchr(by->file, '/') : NULL;
-    file = file ? file + 1 : by->file;
-    l->where = file ? cli_printf("made in %s (%s:%d)", by->function, file, by->line)
-                    : cli_printf("made in %s", by->function);
-    char *name = short_name(by->function);
-    if (!l->name)
-        l->name = cli_printf("made in %s @%05llx", name, (unsigned long long)l->address & 0xfffff);
-    free(name);
-}
-
 void profile_finish(profile_t *p) {
+    made_find(p);
     for (size_t i = 0; i < p->lock_count; i++) {
         profile_lock_t *l = &p->locks[i];
         if (l->stack_count) keep_largest(p, l);
-        if (!l->where) name_by_origin(p, l);
-        if (!l->name && l->address) l->name = cli_printf("%#llx", (unsigned long long)l->address);
-        if (!l->name) l->name = cli_printf("%s", l->where ? l->where : l->kind);
+        name_lock(p, l);
     }
     free(p->lock_index);
     p->lock_index = NULL;

@@ -46,6 +46,7 @@ typedef enum {
     STACK_HOLDER,  // made others wait by holding until here; ns is their waiting, summed
     STACK_SPINNER, // CPU time sampled while spinning; ns is the time the samples stand for
     STACK_INIT,    // initialised the lock; names one that is no variable
+    STACK_SLEEPER, // slept on a condition variable with this mutex; none is left when finished
     STACK_ROLES
 } profile_role_t;
 
@@ -90,6 +91,8 @@ typedef struct {
     double hold_undisturbed_ns;        // mean of those whose thread kept its processor; 0: unknown
     uint64_t handoff_ns, handoff_worst_ns, handoffs; // freed with somebody waiting -> taken
     uint64_t waiters_sum, waiters_most;// waiters at each hand-off
+    uint64_t sleeps, slept_ns, slept_worst_ns; // on condition variables, until profile_finish()
+    uint64_t sleep_hist[PROFILE_BUCKETS];
     uint64_t owner_changes;
     uint64_t preempted, preempted_ns;  // waits, and their time, behind a holder that did not run
     double cpu_spin_share;             // of the program's (or machine's) CPU time, 0 to 1
@@ -199,8 +202,9 @@ static inline unsigned profile_bucket(uint64_t ns) {
     return b < PROFILE_BUCKETS ? b : PROFILE_BUCKETS - 1;
 }
 
-// Sorts locks by what they cost (waiting, then spinning, then acquisitions) and stacks by time,
-// names what is not named yet: call symbols_resolve() first.
+// Tells locks that are made of a condition variable from waits for work (made.c), sorts locks by
+// what they cost (waiting, then spinning, then acquisitions) and stacks by time, names what is not
+// named yet: call symbols_resolve() first.
 void profile_finish(profile_t *p);
 
 // A percentile of a histogram, by linear interpolation in its bucket; NaN if it is empty.

@@ -23,7 +23,7 @@
 
 #define RECORD_ENV     "HOTLOCK_RECORD"
 #define RECORD_LIBRARY "libhotlock-record.so"
-#define RECORD_MAGIC   0x31636572746f6c68u // "hlotrec1"
+#define RECORD_MAGIC   0x32636572746f6c68u // "hlotrec2"
 #define RECORD_INDEX   (1u << 17)          // entries; a power of two, at least twice the slots
 #define RECORD_SLOTS   (1u << 16)          // the most locks; fewer if the file system is small
 #define RECORD_STACKS  (1u << 13)          // a power of two
@@ -94,9 +94,11 @@ typedef struct {
     uint64_t last_timed;                    // ticks
     uint64_t stride;                        // one hold in so many is timed now
     HL_ATOMIC(uint64_t) gave_up, gave_up_wait; // timed locks that ran out of time
+    uint64_t sleeps, slept, slept_worst;    // on condition variables with this mutex
     uint64_t init_stack;                    // index + 1; 0: not known
     uint64_t next_free;
     uint32_t wait_hist[PROFILE_BUCKETS], hold_hist[PROFILE_BUCKETS], handoff_hist[PROFILE_BUCKETS];
+    uint32_t sleep_hist[PROFILE_BUCKETS];
 } HL_ALIGNED record_slot_t;
 
 typedef struct {

@@ -143,15 +143,43 @@ REC_EXPORT int pthread_mutex_destroy(pthread_mutex_t *m) {
 
 // ------------------------------------------------------------------------- condition variable
 // A wait frees the mutex and takes it again; how long it waits for the mutex after it was woken
-// cannot be told from outside, so that is not in the mutex's waits.
+// cannot be told from outside, so that is not in the mutex's waits. How long the call lasted is kept
+// apart, with its stack: a mutex and a condition variable together may be a lock of the program's
+// own, as Python's is, and only the names of the functions that wait tell (made.c).
+typedef struct {
+    record_slot_t *slot;
+    record_stack_t *stack;
+    uint64_t begin;
+} rec_sleep_t;
+
+// Both run with the mutex held: plain adds do.
+static rec_sleep_t before_cond(pthread_mutex_t *m, void *caller) {
+    rec_sleep_t z = {.slot = rec_find(m, kind_of(m))};
+    if (!z.slot) return z;
+    rec_blame_t b = rec_freed(z.slot);
+    blame(z.slot, b, caller);
+    z.stack = rec_stack(z.slot, STACK_SLEEPER, caller);
+    z.begin = hl_ticks();
+    return z;
+}
+
+static void after_cond(const rec_sleep_t *z, bool waited) {
+    record_slot_t *s = z->slot;
+    if (!s || !waited) return;
+    uint64_t now = hl_ticks(), ns = now > z->begin ? rec_ns(now - z->begin) : 0;
+    rec_taken(s, now);
+    s->sleeps++;
+    s->slept += ns;
+    s->sleep_hist[profile_bucket(ns)]++;
+    if (ns > s->slept_worst) s->slept_worst = ns;
+    rec_charge(z->stack, 1, ns);
+}
+
 #define COND_WAIT(m, caller, call)                                             \
     do {                                                                       \
-        record_slot_t *slot_ = rec_find(m, kind_of(m));                        \
-        if (!slot_) return (call);                                             \
-        rec_blame_t blame_ = rec_freed(slot_);                                 \
-        blame(slot_, blame_, caller);                                          \
+        rec_sleep_t sleep_ = before_cond(m, caller);                           \
         int result_ = (call);                                                  \
-        if (result_ != EPERM && result_ != EINVAL) rec_taken(slot_, 0);        \
+        after_cond(&sleep_, result_ != EPERM && result_ != EINVAL);            \
         return result_;                                                        \
     } while (0)
 
@@ -215,25 +243,18 @@ REC_EXPORT int mtx_unlock(mtx_t *m) {
     return result;
 }
 
-static int cond_then(record_slot_t *s, int result) {
-    if (s && result != thrd_error) rec_taken(s, 0);
+REC_EXPORT int cnd_wait(cnd_t *c, mtx_t *m) {
+    rec_sleep_t z = before_cond(mutex_of(m), CALLER);
+    int result = rec_next()->cnd_wait(c, m);
+    after_cond(&z, result != thrd_error);
     return result;
 }
 
-static record_slot_t *before_cond(mtx_t *m, void *caller) {
-    record_slot_t *s = rec_find(m, kind_of(mutex_of(m)));
-    if (s) blame(s, rec_freed(s), caller);
-    return s;
-}
-
-REC_EXPORT int cnd_wait(cnd_t *c, mtx_t *m) {
-    record_slot_t *s = before_cond(m, CALLER);
-    return cond_then(s, rec_next()->cnd_wait(c, m));
-}
-
 REC_EXPORT int cnd_timedwait(cnd_t *c, mtx_t *m, const struct timespec *at) {
-    record_slot_t *s = before_cond(m, CALLER);
-    return cond_then(s, rec_next()->cnd_timedwait(c, m, at));
+    rec_sleep_t z = before_cond(mutex_of(m), CALLER);
+    int result = rec_next()->cnd_timedwait(c, m, at);
+    after_cond(&z, result != thrd_error);
+    return result;
 }
 
 // ------------------------------------------------------------------------- spinlock

@@ -107,6 +107,10 @@ static void read_slot(profile_t *p, const recording_t *r, const record_slot_t *s
     l->owner_changes = s->owner_changes;
     l->preempted = s->preempted;
     l->preempted_ns = scaled(r, s->preempted_wait);
+    l->sleeps = s->sleeps;
+    l->slept_ns = scaled(r, s->slept);
+    l->slept_worst_ns = scaled(r, s->slept_worst);
+    copy_hist(l->sleep_hist, s->sleep_hist);
     read_wait(l, s, r);
     read_hold(l, s, r);
 }
