@@ -8,6 +8,7 @@
 //   ranges PROCESSES TIMES      record locks on disjoint bytes of one file: contention in the kernel only
 //   bpf THREADS TIMES           map elements under a bpf_spin_lock: no torn value is seen
 //   count COMMAND...            the instructions a command takes, where QEMU counts them
+//   tsc MILLISECONDS            kHz of the time-stamp counter; run on the host, for the guest's clock
 #include "load.h"
 
 #include <dirent.h>
@@ -149,17 +150,43 @@ static int count(char **command) {
     return !WIFEXITED(status) || WEXITSTATUS(status);
 }
 
+// ------------------------------------------------------------------------- tsc
+// The two clocks at one moment: of many readings the one in which nothing came between.
+static unsigned long long pair(double *at) {
+    unsigned long long before, after, best = ~0ULL, tsc = 0;
+    for (int i = 0; i < 100; i++) {
+        before = __builtin_ia32_rdtsc();
+        double t = now();
+        after = __builtin_ia32_rdtsc();
+        if (after - before >= best) continue;
+        best = after - before;
+        tsc = before + best / 2;
+        *at = t;
+    }
+    return tsc;
+}
+
+static int tsc(int milliseconds) {
+    double first, last;
+    unsigned long long from = pair(&first);
+    usleep((useconds_t)milliseconds * 1000);
+    unsigned long long to = pair(&last);
+    printf("%.0f\n", (double)(to - from) / (last - first) / 1e3);
+    return 0;
+}
+
 int main(int argc, char **argv) {
     begin = now();
     const char *what = argc > 2 ? argv[1] : "";
     int a = argc > 2 ? atoi(argv[2]) : 0, b = argc > 3 ? atoi(argv[3]) : 0;
     int c = argc > 4 ? atoi(argv[4]) : 1;
     if (!strcmp(what, "count")) return count(argv + 2);
+    if (!strcmp(what, "tsc") && a > 0) return tsc(a);
     if (a < 1 || b < 1 || c < 1 || a > 512) what = "";
     if (!strcmp(what, "stat")) return load_stat(a, b, c);
     if (!strcmp(what, "fcntl")) return load_fcntl(a, b);
     if (!strcmp(what, "ranges")) return load_ranges(a, b);
     if (!strcmp(what, "bpf")) return load_bpf(a, b);
-    fprintf(stderr, "usage: load stat|fcntl|ranges|bpf|count A B [C]\n");
+    fprintf(stderr, "usage: load stat|fcntl|ranges|bpf|count|tsc A B [C]\n");
     return 2;
 }
