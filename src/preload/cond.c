@@ -139,14 +139,14 @@ typedef struct {
     waiter_t me;
 } wait_t;
 
-static void count_in_mutex(wait_t *w, uint32_t by) {
+static void count_in_mutex(wait_t *w, int by) {
     hlp_mutex_t *m = hlp_mutex(w->mutex);
-    if (w->counted) hl_store(&m->in_condition, hl_load(&m->in_condition) + by);
+    if (w->counted) hl_store(&m->in_condition, (uint16_t)(hl_load(&m->in_condition) + by));
 }
 
 static int relock(wait_t *w) {
     int error = hlp_mutex_lock(w->mutex);
-    count_in_mutex(w, -1u);
+    count_in_mutex(w, -1);
     return error;
 }
 

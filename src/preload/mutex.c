@@ -13,6 +13,15 @@
 #include "select.h"
 
 hlp_owner_t hlp_fast;
+__thread uint32_t hlp_thread;
+
+// Never 0, and no number twice before four billion threads have held such a mutex.
+uint32_t hlp_new_thread(void) {
+    static HL_ATOMIC(uint32_t) last;
+    do hlp_thread = hl_fetch_add(&last, 1u) + 1;
+    while (!hlp_thread);
+    return hlp_thread;
+}
 
 // ------------------------------------------------------------------------- whose mutex is it
 static bool is_known(int32_t kind) { return !(kind & ~(HLP_KIND_ELISION | HLP_KIND_TYPE)); }
@@ -34,7 +43,7 @@ void hlp_mutex_refresh(hlp_mutex_t *m) {
         if (hlp_selecting) hlp_two_refresh(m);
         memset(m->lock, 0, sizeof m->lock);
         if (locked) hlp_op(trylock)((pthread_mutex_t *)(void *)m);
-        hl_store(&m->in_condition, 0);
+        hl_store(&m->in_condition, (uint16_t)0);
         owner.generation = hlp_fast.generation;
         hl_store_rel(&m->owner, owner.both);
     }
@@ -92,10 +101,9 @@ static int held(hlp_mutex_t *m, int error) {
 
 // ------------------------------------------------------------------------- lock and unlock
 static int lock_ours(pthread_mutex_t *m, const void *caller) {
-    if (hl_unlikely(hlp_selecting) && !hlp_has_holder(hlp_mutex(m)))
-        return hlp_two_lock_from(m, caller);
     if (is_mine(hlp_mutex(m))) return again(hlp_mutex(m), EDEADLK);
-    return held(hlp_mutex(m), hlp_op(lock)(m));
+    return held(hlp_mutex(m), hl_unlikely(hlp_selecting) ? hlp_two_lock_from(m, caller)
+                                                         : hlp_op(lock)(m));
 }
 
 static int trylock_ours(pthread_mutex_t *m) {
@@ -108,7 +116,7 @@ static int unlock_ours(pthread_mutex_t *m) {
     if (hlp_has_holder(o)) {
         if (hl_load(&o->holder) != hlp_self()) return EPERM;
         if (--o->count) return 0;
-        hl_store(&o->holder, (uintptr_t)0);
+        hl_store(&o->holder, 0u);
     }
     return hlp_op(unlock)(m);
 }

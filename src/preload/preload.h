@@ -5,8 +5,9 @@
 // of the same kind. Two fields say whose an object is, and libc's static initialisers set them:
 //
 //   pthread_mutex_t      bytes 0-15 the lock, 16-19 libc's kind, 20-23 fork generation,
-//                        24-27 threads in a condition wait with it; recursive and error-checking:
-//                        28-31 how often locked, 32-39 by whom
+//                        24-25 threads in a condition wait with it; recursive and error-checking:
+//                        28-31 how often locked, 32-35 by whom; where locks are chosen for single
+//                        mutexes: 26 which lock, 36-39 the one before it (select.c)
 //   pthread_spinlock_t   the lock, all 4 bytes
 //   pthread_cond_t       see cond.c
 //   pthread_rwlock_t     see rwlock.c
@@ -42,9 +43,12 @@ typedef union {
 typedef struct {
     uint64_t lock[2];
     HL_ATOMIC(uint64_t) owner;         // hlp_owner_t, read in one piece by the fast path
-    HL_ATOMIC(uint32_t) in_condition;  // written by the lock's holder only
+    HL_ATOMIC(uint16_t) in_condition;  // written by the lock's holder only
+    HL_ATOMIC(uint8_t) moved;          // select.c; 0: no
+    uint8_t spare;
     uint32_t count;                    // recursive and error-checking: the holder's alone
-    HL_ATOMIC(uintptr_t) holder;       // and who that is: hlp_self(), 0 for nobody
+    HL_ATOMIC(uint32_t) holder;        // and who that is: hlp_self(), 0 for nobody
+    uint32_t front;                    // select.c
 } hlp_mutex_t;
 
 _Static_assert(offsetof(pthread_mutex_t, __data.__kind) == offsetof(hlp_mutex_t, owner),
@@ -179,18 +183,11 @@ int hlp_cond_timedwait(pthread_cond_t *c, pthread_mutex_t *m, const struct times
 int hlp_cond_signal(pthread_cond_t *c);
 int hlp_cond_broadcast(pthread_cond_t *c);
 
-// Who we are, for as long as the thread lives, and in a forked child as well.
-static inline uintptr_t hlp_self(void) {
-#if defined(__has_builtin)
-#if __has_builtin(__builtin_thread_pointer)
-#define HLP_THREAD_POINTER
-#endif
-#endif
-#ifdef HLP_THREAD_POINTER
-    return (uintptr_t)__builtin_thread_pointer();
-#else
-    return (uintptr_t)pthread_self();
-#endif
+// Who we are, for as long as the thread lives, and in a forked child as well: a number.
+extern __thread uint32_t hlp_thread __attribute__((tls_model("initial-exec")));
+uint32_t hlp_new_thread(void);
+static inline uint32_t hlp_self(void) {
+    return hl_likely(hlp_thread) ? hlp_thread : hlp_new_thread();
 }
 
 // The longest wait on CLOCK_REALTIME before that clock is read again: somebody may have set it.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // rwlock.c - pthread_rwlock_*: the lock of rw.h, whatever the lock of the mutexes.
 //
-//   bytes 0-15 the lock, 16-23 who holds it for writing, 28-31 libc: process-shared,
+//   bytes 0-15 the lock, 16-19 who holds it for writing, 28-31 libc: process-shared,
 //   48-51 libc: the kind (whom to prefer), 52-55 fork generation
 //
 // A process-shared one, and one of a kind that we do not know, is libc's.
@@ -25,8 +25,8 @@
 
 typedef struct {
     hl_rw_t lock;
-    HL_ATOMIC(uintptr_t) writer;
-    uint32_t spare;
+    HL_ATOMIC(uint32_t) writer;
+    uint32_t spare[2];
     HL_ATOMIC(uint32_t) shared;
     uint64_t spare2[2];
     union {
@@ -176,7 +176,7 @@ static int lock_by(rwlock_t *o, bool (*lock_until)(rwlock_t *, uint64_t), clocki
 // ------------------------------------------------------------------------- unlock, init, destroy
 HL_INLINE int unlock(rwlock_t *o) {
     if (hl_rw_is_write_locked(&o->lock)) {
-        hl_store(&o->writer, (uintptr_t)0);
+        hl_store(&o->writer, 0u);
         hl_rw_unlock(&o->lock);
         return 0;
     }

@@ -38,7 +38,7 @@ typedef struct {
 static site_t sites[SITES_MOST];
 static HL_ATOMIC(unsigned) site_count;
 static unsigned unresolved;
-static HL_ATOMIC(unsigned) moved_by[HLP_CHOICES_MOST];
+static HL_ATOMIC(unsigned) moved_by[HLP_CHOICES_MOST], spins_by[HLP_CHOICES_MOST];
 static uint8_t kind_of[HLP_CHOICES_MOST];
 
 // ------------------------------------------------------------------------- reading the setting
@@ -134,117 +134,115 @@ static const site_t *chosen(const void *m, const void *caller) {
 }
 
 // ------------------------------------------------------------------------- the lock with two doors
-// In the bytes that count recursion: only a mutex without a holder is chosen for.
-typedef struct {
-    uint64_t lock[2];
-    HL_ATOMIC(uint64_t) owner;
-    HL_ATOMIC(uint32_t) in_condition;
-    hl_park_t front;
-    HL_ATOMIC(uint32_t) moved;  // 0: the front door; else index of hlp_kinds, plus one
-    uint32_t spare;
-} two_t;
-_Static_assert(sizeof(two_t) <= sizeof(pthread_mutex_t), "the mutex does not fit");
-_Static_assert(offsetof(two_t, front) == offsetof(hlp_mutex_t, count), "no other bytes are free");
-
-static two_t *two(const void *m) { return (two_t *)(uintptr_t)m; }
+// `moved` of a mutex: 0, it has its front door; else index of hlp_kinds, plus one.
 static const hlp_ops_t *moved_to(uint32_t moved) { return hlp_kinds[moved - 1]; }
+static hl_park_t *front(const hlp_mutex_t *m) { return (hl_park_t *)(uintptr_t)&m->front; }
+_Static_assert(sizeof(hl_park_t) == sizeof(uint32_t), "the front does not fit");
 
-// One with a holder has its one lock, of the default kind.
-static bool has_one_door(const void *m) {
-    return hlp_has_holder((const hlp_mutex_t *)m);
-}
-#define ONLY hlp_kinds[0]
-
-static void move(two_t *t, const site_t *s) {
-    if (moved_to(s->kind)->trylock((pthread_mutex_t *)(void *)t)) return;  // it was not all zeros
+static void move(hlp_mutex_t *m, const site_t *s) {
+    if (moved_to(s->kind)->trylock((pthread_mutex_t *)(void *)m)) return;  // it was not all zeros
     hl_fetch_add(&moved_by[s->choice], 1u);
-    hl_store_rel(&t->moved, s->kind);  // pairs with the loads of `moved`
-    hl_park_unlock(&t->front);
+    hl_store_rel(&m->moved, s->kind);  // pairs with the loads of `moved`
+    hl_park_unlock(front(m));
 }
 
-int hlp_two_lock_from(pthread_mutex_t *m, const void *caller) {
-    two_t *t = two(m);
-    if (has_one_door(m)) return ONLY->lock(m);
-    uint32_t moved = hl_load_acq(&t->moved);
+int hlp_two_lock_from(pthread_mutex_t *mutex, const void *caller) {
+    hlp_mutex_t *m = hlp_mutex(mutex);
+    uint32_t moved = hl_load_acq(&m->moved);
     if (hl_unlikely(!moved)) {
-        hl_park_lock(&t->front);
-        moved = hl_load_acq(&t->moved);
+        hl_park_lock(front(m));
+        moved = hl_load_acq(&m->moved);
         if (!moved) {
             const site_t *s = chosen(m, caller);
-            if (s) move(t, s);
+            if (s) move(m, s);
             return 0;
         }
-        hl_park_unlock(&t->front);
+        hl_park_unlock(front(m));
     }
-    return moved_to(moved)->lock(m);
+    return moved_to(moved)->lock(mutex);
 }
 
 static int two_lock(pthread_mutex_t *m) { return hlp_two_lock_from(m, NULL); }
 
-static int two_trylock(pthread_mutex_t *m) {
-    two_t *t = two(m);
-    if (has_one_door(m)) return ONLY->trylock(m);
-    uint32_t moved = hl_load_acq(&t->moved);
+static int two_trylock(pthread_mutex_t *mutex) {
+    hlp_mutex_t *m = hlp_mutex(mutex);
+    uint32_t moved = hl_load_acq(&m->moved);
     if (!moved) {
-        if (!hl_park_trylock(&t->front)) return EBUSY;
-        moved = hl_load_acq(&t->moved);
+        if (!hl_park_trylock(front(m))) return EBUSY;
+        moved = hl_load_acq(&m->moved);
         if (!moved) return 0;
-        hl_park_unlock(&t->front);
+        hl_park_unlock(front(m));
     }
-    return moved_to(moved)->trylock(m);
+    return moved_to(moved)->trylock(mutex);
 }
 
 static bool two_lock_until(hlp_mutex_t *m, uint64_t deadline_ns) {
-    two_t *t = two(m);
-    if (has_one_door(m)) return ONLY->lock_until(m, deadline_ns);
-    uint32_t moved = hl_load_acq(&t->moved);
+    uint32_t moved = hl_load_acq(&m->moved);
     if (!moved) {
-        if (!hl_park_lock_until(&t->front, deadline_ns)) return false;
-        moved = hl_load_acq(&t->moved);
+        if (!hl_park_lock_until(front(m), deadline_ns)) return false;
+        moved = hl_load_acq(&m->moved);
         if (!moved) return true;
-        hl_park_unlock(&t->front);
+        hl_park_unlock(front(m));
     }
     return moved_to(moved)->lock_until(m, deadline_ns);
 }
 
-static int two_unlock(pthread_mutex_t *m) {
-    two_t *t = two(m);
-    if (has_one_door(m)) return ONLY->unlock(m);
-    uint32_t moved = hl_load_acq(&t->moved);  // the holder's, or another thread's for it
-    if (moved) return moved_to(moved)->unlock(m);
-    if (hl_park_is_locked(&t->front)) hl_park_unlock(&t->front);
+static int two_unlock(pthread_mutex_t *mutex) {
+    hlp_mutex_t *m = hlp_mutex(mutex);
+    uint32_t moved = hl_load_acq(&m->moved);  // the holder's, or another thread's for it
+    if (moved) return moved_to(moved)->unlock(mutex);
+    if (hl_park_is_locked(front(m))) hl_park_unlock(front(m));
     return 0;
 }
 
 static bool two_is_locked(const hlp_mutex_t *m) {
-    if (has_one_door(m)) return ONLY->is_locked(m);
-    uint32_t moved = hl_load_acq(&two(m)->moved);
-    return moved ? moved_to(moved)->is_locked(m) : hl_park_is_locked(&two(m)->front);
+    uint32_t moved = hl_load_acq(&m->moved);
+    return moved ? moved_to(moved)->is_locked(m) : hl_park_is_locked(front(m));
 }
 
 // A mutex that is being initialised has no users: nothing to hand over.
 void hlp_two_init(pthread_mutex_t *m, const void *caller) {
-    const site_t *s = has_one_door(m) ? NULL : chosen(m, caller);
+    const site_t *s = chosen(m, caller);
     if (!s) return;
     hl_fetch_add(&moved_by[s->choice], 1u);
-    hl_store_rel(&two(m)->moved, s->kind);
+    hl_store_rel(&hlp_mutex(m)->moved, s->kind);
 }
 
 // After a fork, of a mutex that has not moved: its waiters are gone, its holder is not.
-void hlp_two_refresh(hlp_mutex_t *m) {
-    two_t *t = two(m);
-    if (!has_one_door(m)) hl_store(&t->front.byte.asleep, (uint8_t)0);
+void hlp_two_refresh(hlp_mutex_t *m) { hl_store(&front(m)->byte.asleep, (uint8_t)0); }
+
+// ------------------------------------------------------------------------- spinlocks
+// They have no byte to note a move in. Where one lies says which lock it is, at every call: so one
+// is chosen by its variable alone, and all zeros is unlocked in every kind.
+static const hlp_ops_t *spin_ops(pthread_spinlock_t *s) {
+    const site_t *c = chosen((const void *)(uintptr_t)s, NULL);
+    return c ? moved_to(c->kind) : hlp_kinds[0];
 }
 
-// Spinlocks have no bytes to spare and keep the default lock.
+static int two_spin_init(pthread_spinlock_t *s, int shared) {
+    const site_t *c = chosen((const void *)(uintptr_t)s, NULL);
+    if (c) hl_fetch_add(&spins_by[c->choice], 1u);
+    return spin_ops(s)->spin_init(s, shared);
+}
+static int two_spin_destroy(pthread_spinlock_t *s) { return spin_ops(s)->spin_destroy(s); }
+static int two_spin_lock(pthread_spinlock_t *s) { return spin_ops(s)->spin_lock(s); }
+static int two_spin_trylock(pthread_spinlock_t *s) { return spin_ops(s)->spin_trylock(s); }
+static int two_spin_unlock(pthread_spinlock_t *s) { return spin_ops(s)->spin_unlock(s); }
+
 hlp_ops_t hlp_two_ops(void) {
-    hlp_ops_t ops = *hlp_kinds[0];
-    ops.lock = two_lock;
-    ops.trylock = two_trylock;
-    ops.unlock = two_unlock;
-    ops.lock_until = two_lock_until;
-    ops.is_locked = two_is_locked;
-    return ops;
+    return (hlp_ops_t){
+        .name = hlp_kinds[0]->name,
+        .lock = two_lock,
+        .trylock = two_trylock,
+        .unlock = two_unlock,
+        .lock_until = two_lock_until,
+        .is_locked = two_is_locked,
+        .spin_init = two_spin_init,
+        .spin_destroy = two_spin_destroy,
+        .spin_lock = two_spin_lock,
+        .spin_trylock = two_spin_trylock,
+        .spin_unlock = two_spin_unlock,
+    };
 }
 
 // ------------------------------------------------------------------------- the report
@@ -252,12 +250,17 @@ void hlp_sites_report(void) {
     for (int i = 0; i < HLP_CHOICES_MOST; i++) {
         if (!kind_of[i]) continue;
         hlp_line_t l = {.used = 0};
-        unsigned moved = hl_load(&moved_by[i]);
+        unsigned moved = hl_load(&moved_by[i]), spins = hl_load(&spins_by[i]);
         hlp_say(&l, "hotlock: choice ");
         hlp_say_number(&l, (unsigned)i);
         hlp_say(&l, ": ");
         hlp_say_number(&l, moved);
         hlp_say(&l, moved == 1 ? " mutex" : " mutexes");
+        if (spins) {
+            hlp_say(&l, " and ");
+            hlp_say_number(&l, spins);
+            hlp_say(&l, spins == 1 ? " spinlock" : " spinlocks");
+        }
         hlp_say(&l, " moved to ");
         hlp_say(&l, moved_to(kind_of[i])->name);
         hlp_say(&l, "\n");
