@@ -21,7 +21,8 @@
 
 enum {
     KEY_SEEDS = 0x5300, KEY_JITTER, KEY_TIME, KEY_PLACE, KEY_METRIC, KEY_LINES, KEY_SVG, KEY_CC,
-    KEY_CFLAG, KEY_LIBRARY, KEY_BUILD, KEY_LIMIT, KEY_REPRODUCE
+    KEY_CFLAG, KEY_LIBRARY, KEY_BUILD, KEY_LIMIT, KEY_REPRODUCE,
+    KEY_EACH
 };
 
 typedef struct {
@@ -47,6 +48,7 @@ static const struct argp_option options[] = {
     {"metric", KEY_METRIC, "REGEX", 0, "A rate the program prints, instead of sections per second",
      2},
     {"lines", KEY_LINES, NULL, 0, "Which source lines move cache lines", 2},
+    {"each-seed", KEY_EACH, NULL, 0, "With --csv or --json: a row per seed, not their medians", 2},
     {"svg", KEY_SVG, "FILE", 0, "Draw the curves into FILE", 2},
     {"reproduce", KEY_REPRODUCE, NULL, 0,
      "The results of 2002 to 2016 that began hotlock: published beside simulated", 2},
@@ -98,6 +100,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
     case KEY_JITTER: o->sim.jitter = percent("--jitter", arg); return 0;
     case KEY_METRIC: o->sim.metric_text = arg; return 0;
     case KEY_LINES: o->sim.show_lines = true; return 0;
+    case KEY_EACH: o->sim.each_seed = true; return 0;
     case KEY_SVG: o->svg = arg; return 0;
     case KEY_REPRODUCE: o->reproduce = true; return 0;
     case KEY_LIMIT: o->sim.limit = cli_seconds("--time-limit", arg); return 0;
@@ -129,7 +132,7 @@ static const struct argp argp = {
         "program of your own {threads}, {lock} and {seconds} are filled in; if {lock} is not "
         "there, "
         "each lock stands in for pthread's mutexes.\v"
-        "Exit code: 0 a result, 1 none, 2 bad input, 3 the program came to a deadlock.",
+        "Exit code: 0 a result, 1 none, 2 bad input, 3 the program crashed or came to a deadlock.",
     .children = children,
 };
 
@@ -260,7 +263,7 @@ static int exit_code(const sim_t *s, bool good)
     for (size_t i = 0; i < s->lock_count * s->thread_count; i++)
         if (!s->cells[i].fault)
             return good ? CLI_OK : CLI_NO_RESULT;
-    return CLI_NO_RESULT;
+    return s->refused ? CLI_BAD_INPUT : CLI_NO_RESULT;
 }
 
 static int simulate(options_t *o)

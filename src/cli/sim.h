@@ -3,6 +3,7 @@
 #ifndef HOTLOCK_SIM_CLI_H
 #define HOTLOCK_SIM_CLI_H
 
+#include <jansson.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -28,6 +29,7 @@ typedef struct {
 } sim_seed_t;
 
 typedef struct {
+    unsigned long pc;     /* until it has a name */
     char *file;           /* and line; "?" if unknown */
     int line;
     char *function;
@@ -42,6 +44,7 @@ typedef struct {
     sim_line_t *lines;    /* the hottest first */
     size_t line_count;
     char *fault;          /* why there is no result */
+    bool stuck, refused;  /* because of a deadlock or a crash; of what cannot be simulated */
 } sim_cell_t;
 
 typedef struct {
@@ -62,7 +65,8 @@ typedef struct {
     metric_t metric;
     sim_cell_t *cells;    /* [lock][thread] */
     bool partial, show_lines;
-    int stuck;            /* cells that ended in a deadlock */
+    bool each_seed;       /* one row per seed, for programs */
+    int stuck, refused;   /* cells that ended so */
 } sim_t;
 
 /* Simulates one cell, all seeds of it. */
@@ -72,6 +76,13 @@ char *sim_workload(const char *name);
 void sim_run(sim_t *s);
 sim_cell_t *sim_at(const sim_t *s, size_t lock, size_t thread);
 void sim_cell_free(sim_cell_t *c);
+
+/* Adds what moved cache lines to the cell's lines; gives them names, per section; frees them. */
+void sim_note_lines(sim_cell_t *c, const json_t *report);
+void sim_name_lines(const sim_t *s, sim_cell_t *c);
+void sim_drop_lines(sim_cell_t *c);
+/* Where every thread of a report is, one line each; free it. */
+char *sim_stacks(const char *program, const json_t *report);
 
 /* Median over the seeds of the double at OFFSET in sim_seed_t. */
 double sim_median(const sim_cell_t *c, size_t offset);

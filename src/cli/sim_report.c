@@ -89,6 +89,7 @@ static void print_rates(const sim_t *s, table_format_t format, FILE *out)
 static const table_column_t detail_columns[] = {
     {"lock", "lock", TABLE_LEFT, TABLE_BOTH},
     {"threads", "threads", TABLE_RIGHT, TABLE_PROGRAMS},
+    {"seed", "seed", TABLE_RIGHT, TABLE_PROGRAMS},
     {"rate", "rate", TABLE_RIGHT, TABLE_PROGRAMS},
     {"spread_percent", "+-%", TABLE_RIGHT, TABLE_BOTH},
     {"per_section_ns", "ns each", TABLE_RIGHT, TABLE_BOTH},
@@ -169,12 +170,17 @@ static void add_waits(table_t *t, const sim_cell_t *c)
     ADD_MEDIAN(t, c, preempted, 0);
 }
 
-static void add_detail(table_t *t, const sim_t *s, size_t lock, const sim_cell_t *c)
+/* SEED 0: all of them, their medians. */
+static void add_detail(table_t *t, const sim_t *s, size_t lock, const sim_cell_t *c, long seed)
 {
     bool none = c->fault != NULL;
     double rate = none ? NAN : SIM_MEDIAN(c, rate), spin = none ? NAN : SIM_MEDIAN(c, spin);
     table_text(t, "%s", c->lock);
     table_int(t, c->threads);
+    if (seed)
+        table_int(t, seed);
+    else
+        table_none(t);
     table_real(t, rate, 0);
     table_real(t, none ? NAN : sim_spread(c) / 2, 1);
     table_real(t, s->metric_text ? NAN : 1e9 / rate, 0);
@@ -203,13 +209,25 @@ static table_t *waits_of(const sim_t *s, size_t thread)
     return t;
 }
 
+static void add_cell(table_t *t, const sim_t *s, size_t lock, const sim_cell_t *c, bool each_seed)
+{
+    if (!each_seed || c->fault)
+        add_detail(t, s, lock, c, 0);
+    for (size_t i = 0; each_seed && !c->fault && i < c->count; i++) {
+        sim_cell_t one = *c;
+        one.seeds = &c->seeds[i];
+        one.count = 1;
+        add_detail(t, s, lock, &one, (long)i + 1);
+    }
+}
+
 static table_t *details(const sim_t *s, long threads)
 {
     table_t *t = table_new(detail_columns, sizeof detail_columns / sizeof *detail_columns);
     for (size_t l = 0; l < s->lock_count; l++)
         for (size_t k = 0; k < s->thread_count; k++)
             if (!threads || s->threads[k] == threads)
-                add_detail(t, s, l, sim_at(s, l, k));
+                add_cell(t, s, l, sim_at(s, l, k), !threads && s->each_seed);
     return t;
 }
 

@@ -8,14 +8,13 @@
 #include <sys/sysinfo.h>
 #include <unistd.h>
 
-#include "check_build.h"
 #include "child.h"
 #include "cli.h"
 #include "sim.h"
 
 #include <hotlock/hotlock.h>
 
-enum { LINES_MOST = 12, LIMIT_SLACK_S = 20 };
+enum { LIMIT_SLACK_S = 20 };
 
 const char *const sim_distances[SIM_DISTANCES] = {"smt", "l3", "socket", "remote", "far"};
 
@@ -255,142 +254,22 @@ static void read_counts(sim_seed_t *r, const json_t *o)
     read_fairness(r, json_object_get(o, "threads"), "sections");
 }
 
-/* Where every thread is, for a program that cannot go on. */
-static char *stacks_of(const sim_t *s, const json_t *report)
-{
-    char *text;
-    size_t size, i;
-    json_t *t;
-    FILE *f = open_memstream(&text, &size);
-    json_array_foreach(json_object_get(report, "threads"), i, t) {
-        json_t *calls = json_object_get(t, "calls");
-        fprintf(f, "\n  thread %zu, CPU %.0f, %s:", i, number(t, "cpu"),
-                json_string_value(json_object_get(t, "state")));
-        for (size_t k = json_array_size(calls); k-- > 0;) {
-            char *pc = cli_printf("0x%llx",
-                                  (long long)json_integer_value(json_array_get(calls, k)) - 1);
-            const char *argv[] = {"addr2line", "-fse", s->path, pc, NULL};
-            child_result_t r;
-            check_tool(argv, &r);
-            size_t name = strcspn(r.out, "\n");
-            const char *place = r.out + name + (r.out[name] != '\0');
-            fprintf(f, " %.*s (%.*s)%s", (int)name, r.out, (int)strcspn(place, " \n"), place,
-                    k ? " <-" : "");
-            child_free(&r);
-            free(pc);
-        }
-    }
-    fclose(f);
-    return text;
-}
-
-/* ---- lines of the source ---- */
-
-static void note_places(sim_cell_t *c, unsigned long **pcs, const json_t *report)
-{
-    size_t i;
-    json_t *p;
-    json_array_foreach(json_object_get(report, "places"), i, p) {
-        unsigned long pc = (unsigned long)json_integer_value(json_object_get(p, "pc"));
-        size_t at = 0;
-        while (at < c->line_count && (*pcs)[at] != pc)
-            at++;
-        if (at == c->line_count) {
-            c->lines = cli_grow(c->lines, at + 1, sizeof *c->lines);
-            *pcs = cli_grow(*pcs, at + 1, sizeof **pcs);
-            c->lines[at] = (sim_line_t){.line = 0};
-            (*pcs)[at] = pc;
-            c->line_count++;
-        }
-        json_t *moves = json_object_get(p, "moves");
-        for (size_t d = 0; d < SIM_DISTANCES; d++)
-            c->lines[at].moves[d] += json_number_value(json_array_get(moves, d));
-        c->lines[at].ns += number(p, "ns");
-    }
-}
-
-/* addr2line's "function\nfile:line" pairs, one per pc, in their order. */
-static void name_lines(const sim_t *s, sim_cell_t *c, const unsigned long *pcs)
-{
-    const char **argv = cli_alloc((c->line_count + 4) * sizeof *argv);
-    size_t n = 0;
-    argv[n++] = "addr2line";
-    argv[n++] = "-fse";
-    argv[n++] = s->path;
-    for (size_t i = 0; i < c->line_count; i++)
-        argv[n++] = cli_printf("0x%lx", pcs[i] ? pcs[i] - 1 : 0); /* the call is just before */
-    child_result_t r;
-    check_tool(argv, &r);
-    char *save = NULL, *at = strtok_r(r.out, "\n", &save);
-    for (size_t i = 0; i < c->line_count && at; i++) {
-        char *place = strtok_r(NULL, "\n", &save), *colon = place ? strrchr(place, ':') : NULL;
-        c->lines[i].function = cli_printf("%s", at);
-        c->lines[i].line = colon ? atoi(colon + 1) : 0;
-        c->lines[i].file =
-            cli_printf("%.*s", colon ? (int)(colon - place) : 1, colon ? place : "?");
-        at = strtok_r(NULL, "\n", &save);
-    }
-    child_free(&r);
-    for (size_t i = 3; i < n; i++)
-        free((char *)argv[i]);
-    free(argv);
-}
-
-static int by_time(const void *a, const void *b)
-{
-    const sim_line_t *x = a, *y = b;
-    return x->ns < y->ns ? 1 : x->ns > y->ns ? -1 : 0;
-}
-
-/* Several instructions of one line become one; what is left is per section. */
-static void merge_lines(sim_cell_t *c)
-{
-    double sections = 0;
-    size_t kept = 0;
-    for (size_t i = 0; i < c->count; i++)
-        sections += c->seeds[i].sections;
-    for (size_t i = 0; i < c->line_count; i++) {
-        size_t k = 0;
-        while (k < kept && (c->lines[k].line != c->lines[i].line ||
-                            strcmp(c->lines[k].file, c->lines[i].file) != 0))
-            k++;
-        if (k == kept) {
-            c->lines[kept++] = c->lines[i];
-            continue;
-        }
-        for (size_t d = 0; d < SIM_DISTANCES; d++)
-            c->lines[k].moves[d] += c->lines[i].moves[d];
-        c->lines[k].ns += c->lines[i].ns;
-        free(c->lines[i].file);
-        free(c->lines[i].function);
-    }
-    qsort(c->lines, kept, sizeof *c->lines, by_time);
-    for (; kept > LINES_MOST; kept--) {
-        free(c->lines[kept - 1].file);
-        free(c->lines[kept - 1].function);
-    }
-    c->line_count = kept;
-    for (size_t i = 0; i < kept && sections > 0; i++) {
-        for (size_t d = 0; d < SIM_DISTANCES; d++)
-            c->lines[i].moves[d] /= sections;
-        c->lines[i].ns /= sections;
-    }
-}
-
 /* ---- one cell ---- */
 
 static void drop_seed(const char *base, long seed)
 {
     char *file = cli_printf("%s.%ld", base, seed), *out = cli_printf("%s.out", file);
+    char *part = cli_printf("%s.part", file);
     unlink(file);
+    unlink(part);
     unlink(out);
+    free(part);
     free(file);
     free(out);
 }
 
 /* Reads the seed's report and removes its files; false and c->fault if it is not one to use. */
-static bool read_seed(sim_t *s, sim_cell_t *c, const char *base, long seed,
-                      unsigned long **pcs)
+static bool read_seed(sim_t *s, sim_cell_t *c, const char *base, long seed)
 {
     char *file = cli_printf("%s.%ld", base, seed), *out = cli_printf("%s.out", file);
     char *printed = read_file(out);
@@ -400,12 +279,14 @@ static bool read_seed(sim_t *s, sim_cell_t *c, const char *base, long seed,
     const char *what = json_string_value(json_object_get(o, "what"));
     if (!o) {
         c->fault = cli_printf("the program broke off without a report");
-    } else if (strcmp(end, "deadlock") == 0) {
-        char *stacks = stacks_of(s, o);
-        c->fault = cli_printf("deadlock: %s%s", what, stacks);
+    } else if (strcmp(end, "deadlock") == 0 || strcmp(end, "crashed") == 0) {
+        char *stacks = sim_stacks(s->path, o);
+        c->fault = cli_printf("%s: %s%s", end, what, stacks);
+        c->stuck = true;
         free(stacks);
     } else if (strcmp(end, "done") != 0) {
         c->fault = cli_printf("%s", what);
+        c->refused = strcmp(end, "unusable") == 0;
     } else if (number(o, "status") != 0) {
         c->fault = cli_printf("the program ended with %.0f", number(o, "status"));
     } else if (s->workload && !read_workload(s, &r, printed)) {
@@ -415,7 +296,7 @@ static bool read_seed(sim_t *s, sim_cell_t *c, const char *base, long seed,
     } else {
         read_counts(&r, o);
         if (s->show_lines)
-            note_places(c, pcs, o);
+            sim_note_lines(c, o);
         c->seeds[c->count++] = r;
     }
     drop_seed(base, seed);
@@ -447,39 +328,30 @@ void sim_cell(sim_t *s, sim_cell_t *c)
     child_spec_t spec = {.path = s->path, .argv = argv, .env = env, .capture = true,
                          .limit = s->limit * (double)s->seeds + LIMIT_SLACK_S};
     child_result_t result;
-    unsigned long *pcs = NULL;
     child_run(&spec, &result);
     c->seeds = cli_alloc((size_t)s->seeds * sizeof *c->seeds);
     for (long seed = 1; seed <= s->seeds; seed++) {
         if (result.end == CHILD_INTERRUPTED || c->fault)
             drop_seed(base, seed);
         else
-            read_seed(s, c, base, seed, &pcs);
+            read_seed(s, c, base, seed);
     }
     if (result.end == CHILD_INTERRUPTED && !c->fault)
         c->fault = cli_printf("interrupted");
     else if (c->fault)
         add_stderr(c, &result);
-    if (c->line_count) {
-        name_lines(s, c, pcs);
-        merge_lines(c);
-    }
+    sim_name_lines(s, c);
     child_free(&result);
     child_free_env(env);
     for (char **a = argv; *a; a++)
         free(*a);
     free(argv);
-    free(pcs);
     free(base);
 }
 
 void sim_cell_free(sim_cell_t *c)
 {
-    for (size_t i = 0; i < c->line_count; i++) {
-        free(c->lines[i].file);
-        free(c->lines[i].function);
-    }
-    free(c->lines);
+    sim_drop_lines(c);
     free(c->seeds);
     free(c->fault);
 }
@@ -501,7 +373,8 @@ void sim_run(sim_t *s)
             progress_show(&progress, "%s, %ld threads", c->lock, c->threads);
             sim_cell(s, c);
             progress_step(&progress, 1);
-            s->stuck += c->fault && strncmp(c->fault, "deadlock", 8) == 0;
+            s->stuck += c->stuck;
+            s->refused += c->refused;
             s->partial = child_interrupted();
         }
     }

@@ -19,17 +19,41 @@
 #pragma GCC diagnostic ignored "-Wmissing-prototypes"
 
 enum { STATE_BYTES = 512, PATIENCES = 256 };
+#define LIKELY(x) __builtin_expect(!!(x), 1)
+
+// Everything earlier happens first.
+static inline void turn(void) {
+    if (!LIKELY(here->now <= horizon)) sched_turn();
+}
+
+// The line is in the core's cache, this hardware thread used it last, and nobody is on the way to
+// it: using it once more is a hit, and seen by nobody before it is asked for. To write, the core
+// must hold it alone.
+static inline bool hits(const line_t *l, const cpu_t *c, bool write) {
+    if (l->holder == c->core + 1) return l->user == c->id && l->busy <= c->now && !l->waiting;
+    return !write && !l->holder && line_shared_by(l, c->core);
+}
 
 // ------------------------------------------------------------------------- values
-static uint64_t peek(uintptr_t a, unsigned size) {
-    uint64_t v = 0;
-    memcpy(&v, (const void *)a, size);
-    return v;
+static inline uint64_t peek(uintptr_t a, unsigned size) {
+    switch (size) {
+    case 1: return *(const volatile uint8_t *)a;
+    case 2: return *(const volatile uint16_t *)a;
+    case 4: return *(const volatile uint32_t *)a;
+    default: return *(const volatile uint64_t *)a;
+    }
 }
-static void poke(uintptr_t a, unsigned size, uint64_t v) { memcpy((void *)a, &v, size); }
+static inline void poke(uintptr_t a, unsigned size, uint64_t v) {
+    switch (size) {
+    case 1: *(volatile uint8_t *)a = (uint8_t)v; break;
+    case 2: *(volatile uint16_t *)a = (uint16_t)v; break;
+    case 4: *(volatile uint32_t *)a = (uint32_t)v; break;
+    default: *(volatile uint64_t *)a = v;
+    }
+}
 
 // What the thread itself sees: its buffered stores over what is in memory.
-static uint64_t peek_through(const cpu_t *c, uintptr_t a, unsigned size) {
+static inline uint64_t peek_through(const cpu_t *c, uintptr_t a, unsigned size) {
     uint64_t v = peek(a, size);
     for (unsigned i = c->head; i != c->tail; i++) {
         const pending_t *p = &c->buffer[i % MAX_BUFFER];
@@ -91,7 +115,7 @@ static void stall(cpu_t *c) {
 }
 
 void engine_drain(void) {
-    cpu_t *c = self->cpu;
+    cpu_t *c = here;
     while (c->head != c->tail) stall(c);
 }
 
@@ -112,8 +136,8 @@ static void prefetch(cpu_t *c, unsigned at) {
 }
 
 static void store(uintptr_t a, uint8_t size, uint64_t value, uintptr_t pc) {
-    sched_turn();
-    cpu_t *c = self->cpu;
+    turn();
+    cpu_t *c = here;
     line_t *l = line_of(a);
     if (c->head == c->tail && l->holder == c->core + 1 && l->busy <= c->now) {
         if (size) poke(a, size, value);
@@ -140,10 +164,12 @@ static uint64_t mix(uint64_t h, uint64_t x) {
 // Registers and frame of whoever reads in a loop.
 static uint64_t state_of(uintptr_t sp) {
     uintptr_t end = sp + STATE_BYTES, base = (uintptr_t)self->fiber.base;
-    uint64_t h = 0;
+    uint64_t h[4] = {0, 1, 2, 3};   // side by side: a chain of multiplications is slow
     if (end > base) end = base;
-    for (; sp + 8 <= end; sp += 8) h = mix(h, *(const uint64_t *)sp);
-    return h;
+    for (; sp + 32 <= end; sp += 32)
+        for (int i = 0; i < 4; i++) h[i] = mix(h[i], ((const uint64_t *)sp)[i]);
+    for (; sp + 8 <= end; sp += 8) h[0] = mix(h[0], *(const uint64_t *)sp);
+    return mix(mix(h[0], h[1]), mix(h[2], h[3]));
 }
 
 static void add_line(loop_t *loop, line_t *l) {
@@ -187,15 +213,21 @@ static void ended(uintptr_t pc, ps_t waited) {
 }
 
 static void loop_begin(loop_t *loop, uintptr_t a, uint64_t value, line_t *l, vm_site_t at) {
-    ps_t now = self->cpu->now;
+    ps_t now = here->now;
     if (loop->looked) ended(loop->pc, loop->looked);
-    *loop = (loop_t){.pc = at.pc, .a = a, .sp = at.sp, .value = value, .begin = now, .last = now};
-    add_line(loop, l);
+    loop->pc = at.pc, loop->a = a, loop->sp = at.sp;
+    loop->value = value, loop->seen = loop->last_seen = loop->state = 0;
+    loop->loads = loop->turns = 0;
+    loop->lines[0] = l;
+    loop->line_count = 1;
+    loop->clock = loop->acted = false;
+    loop->begin = loop->last = now;
+    loop->period = loop->looked = 0;
 }
 
 // One more turn of the same loop has read the same.
 static void loop_goes_round(loop_t *loop) {
-    ps_t now = self->cpu->now;
+    ps_t now = here->now;
     if (loop->looked) went_on(loop->pc, loop->looked);
     loop->looked = 0;
     loop->period = now - loop->last;
@@ -224,7 +256,7 @@ static bool loop_turn(uintptr_t a, uint64_t value, line_t *l, vm_site_t at, ps_t
     loop_goes_round(loop);
     if (loop->turns < 2) return false;
     for (int i = 0; i < loop->line_count; i++)
-        if (!line_shared_by(loop->lines[i], self->cpu->core)) return false;
+        if (!line_shared_by(loop->lines[i], here->core)) return false;
     if (loop->clock) {
         *until = loop->begin + next_look(at.pc, loop->last - loop->begin, loop->period);
         return true;
@@ -251,13 +283,13 @@ static void watch_lines(void) {
 // Waits the loop out: until a line changes (then look again: true), or its clock must be looked at.
 static bool wait_out(ps_t until) {
     loop_t *loop = &self->loop;
-    ps_t begin = self->cpu->now, period = loop->period ? loop->period : machine.cycle;
+    ps_t begin = here->now, period = loop->period ? loop->period : machine.cycle;
     watch_lines();
     sched_park(until);
-    ps_t waited = self->cpu->now - begin;
+    ps_t waited = here->now - begin;
     self->spun += waited;
     counts.skipped += waited / period;
-    loop->last = self->cpu->now;
+    loop->last = here->now;
     if (self->timed_out) loop->looked = loop->last - loop->begin;
     return !self->timed_out;
 }
@@ -265,7 +297,7 @@ static bool wait_out(ps_t until) {
 // ------------------------------------------------------------------------- reading
 // After this the CPU has a copy of the line. The time is that of a first use, or of one more.
 static void fetch(line_t *l, uintptr_t pc, ps_t hit) {
-    cpu_t *c = self->cpu;
+    cpu_t *c = here;
     if (line_shared_by(l, c->core) && (l->busy <= c->now || !l->holder)) {
         bool sibling = l->holder && l->user != c->id;
         c->now += sibling ? machine.smt : hit;
@@ -280,9 +312,14 @@ static uint64_t load(uintptr_t a, unsigned size, vm_site_t at, ps_t hit) {
     line_t *l = line_of(a);
     for (;;) {
         ps_t until;
-        sched_turn();
-        fetch(l, at.pc, hit);
-        uint64_t value = peek_through(self->cpu, a, size);
+        // a line others share may have been changed: that must happen first
+        if (here->now <= ahead && l->holder && hits(l, here, false)) {
+            here->now += hit;
+        } else {
+            turn();
+            fetch(l, at.pc, hit);
+        }
+        uint64_t value = peek_through(here, a, size);
         if (!loop_turn(a, value, l, at, &until) || !wait_out(until)) return value;
     }
 }
@@ -297,7 +334,7 @@ uint64_t engine_load(uintptr_t a, unsigned size, int order, vm_site_t at) {
 void engine_volatile_read(uintptr_t a, size_t size, vm_site_t at) {
     if (!self) return;
     counts.loads++;
-    if (size > 8 || buffered(self->cpu, a, size)) engine_plain(a, size, false, at);
+    if (size > 8 || buffered(here, a, size)) engine_plain(a, size, false, at);
     else (void)load(a, (unsigned)size, at, machine.hit);
 }
 
@@ -346,17 +383,17 @@ uint64_t engine_rmw(uintptr_t a, unsigned size, vm_op_t op, uint64_t value, uint
     if (self) {
         counts.changes++;
         engine_acts();
-        sched_turn();
-        engine_drain();
-        cpu_t *c = self->cpu;
+        turn();
+        if (here->head != here->tail) engine_drain();
+        cpu_t *c = here;
         line_t *l = line_of(a);
-        if (l->holder == c->core + 1 && l->busy <= c->now && !l->first) {
+        if (l->holder == c->core + 1 && l->busy <= c->now && !l->waiting) {
             c->now += machine.rmw + (l->user != c->id ? machine.smt : 0);
         } else {
             line_ask(&c->load, c, ASK_RMW, l, at.pc, c->now);
             sched_wait();
         }
-        l->user = (uint16_t)self->cpu->id;
+        l->user = (uint16_t)c->id;
         note_change(a, at.pc);
         if (l->watchers) line_wake(l, c->now);
     }
@@ -369,49 +406,50 @@ void engine_fence(int order, vm_site_t at) {
     (void)at;
     if (!self || order != __ATOMIC_SEQ_CST) return;
     engine_drain();
-    self->cpu->now += machine.rmw;
+    here->now += machine.rmw;
 }
 
 // ------------------------------------------------------------------------- plain accesses
-// The thread's own stack, in a line of its own core: nothing that happens earlier elsewhere
-// matters.
-static bool at_home(uintptr_t a, size_t size, bool write) {
-    cpu_t *c = self->cpu;
-    if (a < (uintptr_t)self->fiber.low || a >= (uintptr_t)self->fiber.base) return false;
-    const line_t *l = line_of(a);
-    if (l->holder != c->core + 1 || l->user != c->id || l->busy > c->now || l->first) return false;
-    if ((a & 63) + size > 64 || (write && (l->watchers || c->head != c->tail))) return false;
-    c->now += write ? machine.cycle : machine.hit;
-    return true;
+static __attribute__((noinline)) void plain(uintptr_t a, size_t size, bool write, uintptr_t pc) {
+    if (here->head != here->tail && buffered(here, a, size)) engine_drain();
+    for (uintptr_t p = a & ~(uintptr_t)63; p < a + size; p += 64) {
+        if (write) {
+            store(p > a ? p : a, 0, 0, pc);
+        } else {
+            turn();
+            fetch(line_of(p), pc, p > a ? machine.cycle : machine.hit);   // the rest streams
+        }
+    }
 }
 
+// Hits come without a look at the others, as far as they may; a write only with nothing buffered.
 void engine_plain(uintptr_t a, size_t size, bool write, vm_site_t at) {
     if (!self || !size) return;
+    cpu_t *c = here;
+    line_t *l = line_of(a);
+    bool stack = a - (uintptr_t)self->fiber.low < self->stack_bytes;
     counts.plain++;
-    if (at_home(a, size, write)) return;
-    if (write) {
+    if (write && !stack) {
         engine_acts();
         self->rmw_pc = 0;
     }
-    if (self->cpu->head != self->cpu->tail && buffered(self->cpu, a, size)) engine_drain();
-    for (uintptr_t p = a & ~(uintptr_t)63; p < a + size; p += 64) {
-        if (write) {
-            store(p > a ? p : a, 0, 0, at.pc);
-        } else {
-            sched_turn();
-            fetch(line_of(p), at.pc, p > a ? machine.cycle : machine.hit);   // the rest streams
-        }
+    bool seen = c->head == c->tail || (!write && !buffered(c, a, size));
+    if (LIKELY(c->now <= ahead || stack) && LIKELY(hits(l, c, write)) &&
+        LIKELY((a & 63) + size <= 64) && LIKELY(seen) && !(write && l->watchers)) {
+        c->now += write ? machine.cycle : machine.hit;
+        if (write) l->moved = false;
+        return;
     }
+    if (write && stack) engine_acts();
+    plain(a, size, write, at.pc);
 }
 
 // ------------------------------------------------------------------------- time that passes
 // One basic block of the program, with -fsanitize-coverage=trace-pc.
 void __sanitizer_cov_trace_pc(void) {
-    if (!self) return;
-    cpu_t *c = self->cpu;
-    counts.blocks++;
+    cpu_t *c = here;
     c->now += c->block;
-    if (__builtin_expect(c->now >= c->slice_end, 0)) sched_turn();
+    if (!LIKELY(c->now < c->slice_end)) sched_turn();
 }
 
 void engine_pause(vm_site_t at) {
@@ -426,11 +464,11 @@ void engine_pause(vm_site_t at) {
 
 uint64_t engine_clock(vm_site_t at) {
     (void)at;
-    cpu_t *c = self->cpu;
+    cpu_t *c = here;
     c->now += machine.clock;
     self->loop.clock = true;
     if (c->now >= c->slice_end) sched_turn();
-    return CLOCK_BEGIN_NS + self->cpu->now / 1000;
+    return CLOCK_BEGIN_NS + here->now / 1000;
 }
 
 // ------------------------------------------------------------------------- calls and threads
@@ -438,7 +476,7 @@ void engine_enter(vm_site_t at) {
     if (!self) return;
     if (self->depth < MAX_CALLS) self->calls[self->depth] = at.pc;
     self->depth++;
-    self->cpu->now += machine.call;
+    here->now += machine.call;
 }
 void engine_leave(vm_site_t at) {
     (void)at;
@@ -448,7 +486,7 @@ void engine_leave(vm_site_t at) {
 void engine_passes(ps_t time) {
     engine_acts();
     self->rmw_pc = 0;
-    self->cpu->now += time;
+    here->now += time;
     sched_turn();
 }
 
@@ -464,7 +502,7 @@ int engine_create(void *(*fn)(void *), void *arg, vm_site_t at) {
     (void)at;
     engine_acts();
     engine_drain();
-    self->cpu->now += machine.syscall + machine.wake;
+    here->now += machine.syscall + machine.wake;
     sched_turn();
     return sched_create(fn, arg)->id;
 }
@@ -495,7 +533,7 @@ void engine_free(void *p, vm_site_t at) {
 _Noreturn void engine_fail(vm_failure_t kind, const char *text, vm_site_t at) {
     (void)kind;
     (void)at;
-    report_end("failed", text);
+    report_end("crashed", text);
 }
 _Noreturn void engine_unsupported(const char *what, vm_site_t at) {
     if (self && self->depth < MAX_CALLS) self->calls[self->depth++] = at.pc;

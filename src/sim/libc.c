@@ -20,6 +20,10 @@
 // Declared by nobody: the program's object calls them under these names (redirect.syms).
 #pragma GCC diagnostic ignored "-Wmissing-prototypes"
 
+int vm_getcpu(unsigned *cpu, unsigned *node);
+int vm_sched_setaffinity(pid_t pid, size_t size, const cpu_set_t *set);
+int vm_sched_getaffinity(pid_t pid, size_t size, cpu_set_t *set);
+
 // ------------------------------------------------------------------------- memory: the real one
 void *vm_malloc(size_t n) { return malloc(n); }
 void *vm_calloc(size_t n, size_t size) { return calloc(n, size); }
@@ -33,12 +37,12 @@ void vm_exit(int status) {
     if (!self) exit(status);
     report_exit(status);
 }
-void vm_abort(void) { report_end("failed", "the program called abort()"); }
+void vm_abort(void) { report_end("crashed", "the program called abort()"); }
 void vm_assert_fail(const char *expression, const char *file, unsigned line, const char *function) {
     char text[512];
     snprintf(text, sizeof text, "%s:%u: assertion failed in %s(): %s", file, line, function,
              expression);
-    report_end("failed", text);
+    report_end("crashed", text);
 }
 
 // ------------------------------------------------------------------------- time
@@ -119,25 +123,26 @@ void hl_vm_pause(void) {
 
 unsigned hl_vm_choose(unsigned n) { return self ? (unsigned)(draw(&self->cpu->random) % n) : 0; }
 
-// ------------------------------------------------------------------------- where a thread runs
-int vm_sched_getcpu(void) { return self ? self->cpu->id : sched_getcpu(); }
-
+// ------------------------------------------------------------------------- the machine
 long vm_sysconf(int name) {
     if (name == _SC_NPROCESSORS_ONLN || name == _SC_NPROCESSORS_CONF) return cpu_count;
     return sysconf(name);
 }
 
-// Threads move only where CPUs run idle; a wish for a set of CPUs is heard and not followed.
-int vm_sched_setaffinity(pid_t pid, size_t size, const cpu_set_t *set) {
-    (void)pid, (void)size, (void)set;
-    return 0;
+// One process is simulated. Nobody could switch the threads of another.
+static int no_second_process(const char *what) {
+    if (self) report_end("unusable", what);
+    errno = ENOSYS;
+    return -1;
 }
-int vm_sched_getaffinity(pid_t pid, size_t size, cpu_set_t *set) {
-    (void)pid;
-    CPU_ZERO_S(size, set);
-    for (int i = 0; i < cpu_count; i++) CPU_SET_S((size_t)i, size, set);
-    return 0;
+pid_t vm_fork(void) {
+    return no_second_process("the program calls fork(), but one process is simulated; use threads");
 }
+pid_t vm_vfork(void) {
+    return no_second_process("the program calls vfork(), but one process is simulated; use threads");
+}
+
+pid_t vm_gettid(void) { return self ? self->id + 1 : gettid(); }
 
 int vm_getrusage(int who, struct rusage *u) {
     int r = getrusage(who, u);
@@ -243,7 +248,18 @@ long vm_syscall(long number, ...) {
     }
     switch (number) {
     case SYS_sched_yield: return vm_sched_yield();
-    case SYS_gettid: return self->id + 1;
+    case SYS_gettid: return vm_gettid();
+    case SYS_getcpu: return vm_getcpu((unsigned *)a[0], (unsigned *)a[1]);
+    case SYS_clone:
+    case SYS_clone3: return no_second_process("the program calls clone() itself; use threads");
+#ifdef SYS_fork
+    case SYS_fork: return vm_fork();
+#endif
+    case SYS_sched_setaffinity:
+        return vm_sched_setaffinity((pid_t)a[0], (size_t)a[1], (const cpu_set_t *)a[2]);
+    case SYS_sched_getaffinity:   // unlike the library's, it returns how much it wrote
+        if (vm_sched_getaffinity((pid_t)a[0], (size_t)a[1], (cpu_set_t *)a[2]) != 0) return -1;
+        return (cpu_count + 63) / 64 * 8;
     case SYS_clock_gettime: return vm_clock_gettime((clockid_t)a[0], (struct timespec *)a[1]);
     case SYS_nanosleep: return vm_nanosleep((const struct timespec *)a[0], (struct timespec *)a[1]);
     case SYS_clock_nanosleep:

@@ -11,10 +11,8 @@
 
 #include "sim.h"
 
-enum { LINE_SHIFT = 6, LEAF_SHIFT = 21, LEAF_LINES = 1 << (LEAF_SHIFT - LINE_SHIFT) };
-#define TOP ((size_t)1 << (47 - LEAF_SHIFT))
-
-static line_t **leaves;
+char **line_leaves;
+int line_scale = LINE_SHIFT;
 static ps_t bus_free;
 static uint64_t arbiter;
 static uint8_t l3_near[MAX_L3][MAX_L3];   // between L3 domains
@@ -29,9 +27,10 @@ static void *reserve(size_t bytes) {
 }
 
 void line_init(void) {
-    leaves = reserve(TOP * sizeof *leaves);
+    line_leaves = reserve(LINE_TOP * sizeof *line_leaves);
     core_l3 = calloc((size_t)core_count, 1);
     share_bytes = (size_t)(core_count + 63) / 64 * sizeof(uint64_t);
+    while ((size_t)1 << line_scale < sizeof(line_t) + share_bytes) line_scale++;
     arbiter = settings.seed * 0x9e3779b97f4a7c15u | 1;
     for (int i = 0; i < cpu_count; i++) {
         const cpu_t *a = &cpus[i];
@@ -46,10 +45,9 @@ void line_init(void) {
     }
 }
 
-line_t *line_of(uintptr_t a) {
-    line_t **leaf = &leaves[(a >> LEAF_SHIFT) & (TOP - 1)];
-    if (__builtin_expect(!*leaf, 0)) *leaf = reserve(LEAF_LINES * sizeof(line_t));
-    return &(*leaf)[(a >> LINE_SHIFT) & (LEAF_LINES - 1)];
+line_t *line_new(uintptr_t a) {
+    line_leaves[(a >> LEAF_SHIFT) & (LINE_TOP - 1)] = reserve((size_t)LEAF_LINES << line_scale);
+    return line_of(a);
 }
 
 // ------------------------------------------------------------------------- what a move costs
@@ -197,56 +195,62 @@ static void serve(ask_t *a, ps_t asked) {
 }
 
 static void arm(line_t *l, ps_t at) {
-    if (l->armed || !l->first) return;
+    if (l->armed || !l->waiting) return;
     l->armed = true;
     sched_serve(l, l->busy > at ? l->busy : at);
 }
 
+static void append(line_t *l, ask_t *a) {
+    if (l->first + l->waiting == l->room && l->first) {
+        memmove(l->asks, l->asks + l->first, l->waiting * sizeof *l->asks);
+        l->first = 0;
+    } else if (l->first + l->waiting == l->room) {
+        l->room = l->room ? l->room * 2 : 8;
+        l->asks = realloc(l->asks, l->room * sizeof *l->asks);
+        if (!l->asks) report_end("unusable", "out of memory for cache lines");
+    }
+    l->asks[l->first + l->waiting++] = a;
+}
+
+static ask_t *take(line_t *l, uint32_t which) {
+    ask_t **at = l->asks + l->first, *a = at[which];
+    memmove(at + 1, at, which * sizeof *at);
+    l->first++;
+    if (!--l->waiting) l->first = 0;
+    return a;
+}
+
 void line_ask(ask_t *a, cpu_t *cpu, ask_kind_t kind, line_t *l, uintptr_t pc, ps_t at) {
-    *a = (ask_t){kind, cpu, l, NULL, pc};
-    if (l->busy <= at && !l->first) {
+    *a = (ask_t){kind, cpu, l, pc};
+    if (l->busy <= at && !l->waiting) {
         serve(a, at);
         return;
     }
-    if (!l->first) l->last = &l->first;
-    *l->last = a;
-    l->last = &a->next;
+    append(l, a);
     arm(l, at);
 }
 
 static bool chance(double p) { return p > 0 && (double)(draw(&arbiter) >> 11) * 0x1p-53 < p; }
 
-static ask_t **any_of(line_t *l) {
-    int count = 0;
-    for (ask_t *a = l->first; a; a = a->next) count++;
-    ask_t **link = &l->first;
-    for (uint64_t skip = draw(&arbiter) % (uint64_t)count; skip; skip--) link = &(*link)->next;
-    return link;
-}
-
-static ask_t **nearest_to_holder(line_t *l) {
-    ask_t **best = &l->first;
-    int from = core_l3[l->holder - 1];
-    for (ask_t **a = &l->first; *a; a = &(*a)->next)
-        if (l3_near[from][(*a)->cpu->l3] < l3_near[from][(*best)->cpu->l3]) best = a;
+static uint32_t nearest_to_holder(const line_t *l) {
+    ask_t *const *asks = l->asks + l->first;
+    const uint8_t *near = l3_near[core_l3[l->holder - 1]];
+    uint32_t best = 0;
+    for (uint32_t i = 1; i < l->waiting; i++)
+        if (near[asks[i]->cpu->l3] < near[asks[best]->cpu->l3]) best = i;
     return best;
 }
 
 // The first in line, mostly. Caches do not queue requests strictly; if they did, loops of read and
 // compare-exchange could fail for ever in step with a thread that changes the line in between.
-static ask_t **choose(line_t *l) {
+static uint32_t choose(const line_t *l) {
     if (l->holder && chance(machine.nearest)) return nearest_to_holder(l);
-    return chance(machine.disorder) ? any_of(l) : &l->first;
+    return chance(machine.disorder) ? (uint32_t)(draw(&arbiter) % l->waiting) : 0;
 }
 
 void line_next(line_t *l, ps_t at) {
     l->armed = false;
-    if (l->first && l->busy <= at) {
-        ask_t **link = choose(l), *a = *link;
-        *link = a->next;
-        if (l->last == &a->next) l->last = link;
-        serve(a, at);
-    }
+    if (l->waiting && l->busy <= at) serve(take(l, choose(l)), at);
     arm(l, at);
 }
 

@@ -319,12 +319,3 @@ int vm_sem_post(sem_t *p) {
     if (LOAD(&s->sleepers)) futex_wake(&s->value, 1);
     return 0;
 }
-
-// ------------------------------------------------------------------------- affinity
-int vm_pthread_setaffinity_np(pthread_t t, size_t size, const cpu_set_t *set) {
-    return (void)t, (void)size, (void)set, 0;
-}
-int vm_sched_getaffinity(pid_t pid, size_t size, cpu_set_t *set);
-int vm_pthread_getaffinity_np(pthread_t t, size_t size, cpu_set_t *set) {
-    return (void)t, vm_sched_getaffinity(0, size, set);
-}

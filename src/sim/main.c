@@ -13,6 +13,7 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
+#include <ucontext.h>
 #include <unistd.h>
 
 #include "sim.h"
@@ -121,6 +122,49 @@ static void read_cpus(const char *at) {
     find_siblings();
 }
 
+// ------------------------------------------------------------------------- crashes
+static const struct { int number; const char *name; } deadly[] = {
+    {SIGSEGV, "SIGSEGV"}, {SIGBUS, "SIGBUS"}, {SIGFPE, "SIGFPE"}, {SIGILL, "SIGILL"},
+    {SIGABRT, "SIGABRT"}, {SIGTRAP, "SIGTRAP"}, {SIGSYS, "SIGSYS"},
+};
+
+static uintptr_t pc_of(const ucontext_t *context) {
+#if defined(__x86_64__)
+    return (uintptr_t)context->uc_mcontext.gregs[REG_RIP];
+#else
+    return (uintptr_t)context->uc_mcontext.pc;
+#endif
+}
+
+// Tells where every thread is, and ends. Should the program have crashed inside the C library,
+// holding a lock of it, the alarm ends it without a report.
+static void on_crash(int number, siginfo_t *info, void *context) {
+    char text[160];
+    const char *name = "a signal";
+    signal(SIGALRM, SIG_DFL);
+    signal(number, SIG_DFL);
+    alarm(5);
+    for (size_t i = 0; i < sizeof deadly / sizeof *deadly; i++)
+        if (deadly[i].number == number) name = deadly[i].name;
+    bool address = number == SIGSEGV || number == SIGBUS;
+    if (address)
+        snprintf(text, sizeof text, "%s at address %#lx, in thread %d", name,
+                 (unsigned long)(uintptr_t)info->si_addr, engine_self());
+    else snprintf(text, sizeof text, "%s, in thread %d", name, engine_self());
+    report_crash(text, pc_of(context));
+}
+
+// One stack of their own is enough: the host runs one thread. It has room for stdio.
+static void watch_crashes(void) {
+    const size_t bytes = 256 << 10;
+    stack_t stack = {.ss_sp = malloc(bytes), .ss_size = bytes};
+    struct sigaction action = {.sa_sigaction = on_crash, .sa_flags = SA_SIGINFO | SA_ONSTACK};
+    sigaltstack(&stack, NULL);
+    sigfillset(&action.sa_mask);
+    for (size_t i = 0; i < sizeof deadly / sizeof *deadly; i++)
+        sigaction(deadly[i].number, &action, NULL);
+}
+
 // ------------------------------------------------------------------------- one seed
 static void *program_thread(void *arg) {
     (void)arg;
@@ -147,6 +191,7 @@ static pid_t start(const char *report, uint64_t seed) {
     int fd = open(out, O_WRONLY | O_CREAT | O_TRUNC, 0600);
     if (fd < 0 || dup2(fd, 1) < 0) _exit(1);
     close(fd);
+    watch_crashes();
     simulate();
 }
 

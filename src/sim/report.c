@@ -16,6 +16,7 @@ counts_t counts;
 static place_t place[PLACES];                 // open addressing by pc
 static uint64_t bucket[BUCKETS];              // waits, 8 steps per power of two
 static uint64_t sections[MAX_THREADS];
+static uintptr_t crashed_at;
 
 // ------------------------------------------------------------------------- counting
 void report_move(uintptr_t pc, near_t how, ps_t time) {
@@ -105,7 +106,7 @@ static void write_threads(FILE *f) {
         number(f, "sections", sections[i]);
         fputs("\"calls\":[", f);
         int depth = t->depth < MAX_CALLS ? t->depth : MAX_CALLS;
-        uintptr_t in = t->parked ? t->loop.pc : 0;
+        uintptr_t in = t->parked ? t->loop.pc : t == self ? crashed_at : 0;
         for (int k = 0; k < depth; k++) fprintf(f, "%s%" PRIuPTR, k ? "," : "", t->calls[k]);
         if (in) fprintf(f, "%s%" PRIuPTR, depth ? "," : "", in);
         fputs("]}", f);
@@ -144,7 +145,6 @@ static void write_report(FILE *f, const char *end, const char *what, int status)
     number(f, "changes", counts.changes);
     number(f, "plain", counts.plain);
     number(f, "skipped", counts.skipped);
-    number(f, "blocks", counts.blocks);
     number(f, "events", counts.events);
     number(f, "switches", counts.switches);
     number(f, "preempted", counts.preempted);
@@ -161,16 +161,26 @@ static void write_report(FILE *f, const char *end, const char *what, int status)
     write_threads(f);
 }
 
+// Under another name until it is whole.
 static void finish(const char *end, const char *what, int status) {
-    FILE *f = settings.report ? fopen(settings.report, "w") : NULL;
+    char part[4096];
+    if (!settings.report) return;
+    snprintf(part, sizeof part, "%s.part", settings.report);
+    FILE *f = fopen(part, "w");
     if (!f) return;
     write_report(f, end, what, status);
-    fclose(f);
+    bool good = !ferror(f);
+    if (fclose(f) != 0 || !good || rename(part, settings.report) != 0) unlink(part);
+}
+
+void report_crash(const char *what, uintptr_t pc) {
+    crashed_at = pc + 1;   // the others are return addresses
+    report_end("crashed", what);
 }
 
 void report_end(const char *end, const char *what) {
     finish(end, what, 0);
-    self = NULL;
+    sched_leave();
     fflush(NULL);
     if (!settings.report) fprintf(stderr, "hotlock sim: %s\n", what);
     _exit(3);
@@ -179,6 +189,6 @@ void report_end(const char *end, const char *what) {
 // The program ends by itself: what it registered with atexit() runs outside simulated time.
 void report_exit(int status) {
     finish("done", "", status);
-    self = NULL;
+    sched_leave();
     exit(status);
 }

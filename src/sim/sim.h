@@ -5,7 +5,8 @@
 //   line.c     who holds which cache line         engine.c  the program's accesses, spin loops
 //   libc.c     time, sleep, exit, futexes         locks.h   pthread's locks over futexes
 //   report.c   what is told to the command    wide.c    16-byte atomics
-//   files.c    system calls on files
+//   files.c    system calls on files          affinity.c  on which CPUs a thread may run
+//   hot.c      the parts that every access goes through, compiled as one
 //
 // Time is in picoseconds. A virtual CPU is a hardware thread of the machine; a thread of the
 // program runs on one as an operating system would let it.
@@ -69,7 +70,6 @@ typedef struct ask {
     ask_kind_t kind;
     cpu_t *cpu;
     line_t *line;
-    struct ask *next;
     uintptr_t pc;
 } ask_t;
 
@@ -80,21 +80,33 @@ typedef struct watch {
     struct watch *next, **link;
 } watch_t;
 
+// As long as one line of the real machine, if 64 cores or fewer share it.
 struct line {
     ps_t busy;                // until when it is on its way or serving
-    ask_t *first, **last;     // who waits for it, in order of arrival
+    ask_t **asks;             // who waits for it, in order of arrival, from `first` on
     watch_t *watchers;
+    uint32_t first, waiting, room;
     uint16_t holder;          // 1 + the core that may write it; 0: none
     uint16_t user;            // the CPU of that core that used it last
-    uint16_t sharers;         // cores with a copy
+    uint16_t sharers;         // how many cores have a copy
     bool armed;               // an event will serve the next waiter
     bool moved, migrates;     // the owner got it by reading; it changes right after being read
     uint64_t in_l3;           // L3 domains with a copy
-    uint64_t share[MAX_CPUS / 64];
+    uint64_t share[];         // cores with a copy
 };
 
+enum { LINE_SHIFT = 6, LEAF_SHIFT = 21, LEAF_LINES = 1 << (LEAF_SHIFT - LINE_SHIFT) };
+#define LINE_TOP ((size_t)1 << (47 - LEAF_SHIFT))
+extern char **line_leaves;    // the lines of 2 MiB each
+extern int line_scale;        // a line takes so many bytes, as a power of two
+
 void line_init(void);
-line_t *line_of(uintptr_t a);
+line_t *line_new(uintptr_t a);
+static inline line_t *line_of(uintptr_t a) {
+    char *leaf = line_leaves[(a >> LEAF_SHIFT) & (LINE_TOP - 1)];
+    if (__builtin_expect(!leaf, 0)) return line_new(a);
+    return (line_t *)(leaf + (((a >> LINE_SHIFT) & (LEAF_LINES - 1)) << line_scale));
+}
 void line_ask(ask_t *a, cpu_t *cpu, ask_kind_t kind, line_t *l, uintptr_t pc, ps_t at);
 void line_next(line_t *l, ps_t at);           // the event of an armed line
 void line_wake(line_t *l, ps_t at);           // its value changed: watchers look again
@@ -144,16 +156,20 @@ typedef struct {              // the loop a thread may be waiting in
     ps_t looked;              // it is letting the clock decide, so long after begin
 } loop_t;
 
+typedef struct { uint64_t word[MAX_CPUS / 64]; } cpu_mask_t;
 typedef enum { THREAD_READY, THREAD_RUNNING, THREAD_ASLEEP, THREAD_ENDED } thread_state_t;
 struct thread {
     int id;
     fiber_t fiber;
+    size_t stack_bytes;       // from the stack's lowest address to where the program's part begins
     thread_state_t state;
     cpu_t *cpu;
     void *(*fn)(void *);
     void *arg, *result;
     thread_t *joiner, *next, *waiter;   // in a run queue; asleep on the same futex
-    uint32_t timer;           // which of its timers is the valid one
+    ps_t timer, timer_event;  // when its timer fires; when that is looked at next
+    bool bound;               // to the CPUs in `allowed`
+    cpu_mask_t allowed;
     const void *futex;        // what it sleeps on
     uint32_t futex_mask;
     bool timed_out;
@@ -172,10 +188,13 @@ struct thread {
 extern thread_t *threads[MAX_THREADS];
 extern int thread_count;
 extern thread_t *self;        // NULL: outside the program
+extern cpu_t *here;           // self->cpu; outside the program one of its own
+extern ps_t horizon, ahead;   // until when this CPU, and its hits, need not look at the others
 
 void sched_init(void);
 thread_t *sched_create(void *(*fn)(void *), void *arg);
 _Noreturn void sched_run(void);               // begins with thread 0; never returns
+void sched_leave(void);                       // from here on it is outside the program
 void sched_turn(void);                        // everything earlier happens first
 void sched_wait(void);                        // until this CPU's event
 void sched_resume(cpu_t *c, ps_t at);         // that event
@@ -186,6 +205,11 @@ void sched_unpark(thread_t *t, ps_t at);
 void sched_sleep(ps_t until);                 // give the CPU away; until woken or that time
 bool sched_wake(thread_t *t, ps_t at);        // false: it was not asleep
 void sched_yield_cpu(void);
+void sched_obey(thread_t *t);                 // it may have to leave its CPU
+void sched_bind_next(const cpu_mask_t *mask); // the next thread that is made
+static inline bool may_run_on(const thread_t *t, const cpu_t *c) {
+    return !t->bound || (t->allowed.word[c->id / 64] >> (c->id % 64) & 1);
+}
 _Noreturn void sched_end(void *result);
 
 void engine_commit(cpu_t *c, ps_t at);        // the store at head has arrived
@@ -206,7 +230,7 @@ typedef struct { uintptr_t pc; uint64_t moves[NEARS]; ps_t time; } place_t;   //
 typedef struct {
     uint64_t loads, stores, changes, plain;   // accesses of the program
     uint64_t skipped;                         // turns of waiting loops that were not run
-    uint64_t blocks, events, switches, preempted, migrated, wakes;
+    uint64_t events, switches, preempted, migrated, wakes;
     uint64_t moves[NEARS], fetched;           // lines, by distance; from memory
     uint64_t waits;                           // for pthread's locks
     ps_t wait_most;
@@ -217,5 +241,6 @@ ps_t report_asks(void);                       // a thread asks for one of pthrea
 void report_got(ps_t asked);                  // and has it
 _Noreturn void report_exit(int status);
 _Noreturn void report_end(const char *end, const char *what);
+_Noreturn void report_crash(const char *what, uintptr_t pc);   // where it happened
 
 #endif

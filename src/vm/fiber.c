@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: MIT
-// fiber.c - switching between virtual CPUs by hand: stack pointer and thread pointer.
+// fiber.c - switching between virtual CPUs by hand: stack pointer and thread pointer; or, where
+// that cannot be, by real threads that hand over.
 #include "fiber.h"
 
 #include <link.h>
+#include <linux/futex.h>
 #include <pthread.h>
+#include <setjmp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,8 +16,6 @@
 #include <unistd.h>
 
 #define PAGE 4096
-
-void fiber_swap_(void **save, void *to, uintptr_t tp);
 
 // Saves what the ABI calls callee-saved, changes stack and thread pointer, restores. A hook is
 // an ordinary call, so nothing else is live.
@@ -95,24 +96,70 @@ static void *park(void *arg) {
 #else
         register long n __asm__("x8") = SYS_ppoll;
         register long a __asm__("x0") = 0, b __asm__("x1") = 0, c __asm__("x2") = 0;
-        __asm__ volatile("svc 0" : "+r"(a) : "r"(n), "r"(b), "r"(c) : "memory");
+        register long mask __asm__("x3") = 0, size __asm__("x4") = 0;
+        __asm__ volatile("svc 0" : "+r"(a) : "r"(n), "r"(b), "r"(c), "r"(mask), "r"(size)
+                         : "memory");
 #endif
     }
     return NULL;
 }
 
+// ------------------------------------------------------------------------- threads that hand over
+struct turn {
+    uint32_t mine;            // a futex: this thread may run
+    bool fresh;               // it shall begin anew
+    void (*entry)(void);
+    jmp_buf begin;
+};
+#ifdef FIBER_THREADS
+bool fiber_by_threads = true;
+#else
+bool fiber_by_threads;
+#endif
+
+static void await_turn(struct turn *t) {
+    while (!__atomic_exchange_n(&t->mine, 0, __ATOMIC_ACQUIRE))
+        syscall(SYS_futex, &t->mine, FUTEX_WAIT_PRIVATE, 0, NULL);
+}
+
+void fiber_hand_over_(fiber_t *from, const fiber_t *to) {
+    struct turn *mine = from->turn;
+    __atomic_store_n(&to->turn->mine, 1, __ATOMIC_RELEASE);
+    syscall(SYS_futex, &to->turn->mine, FUTEX_WAKE_PRIVATE, 1);
+    await_turn(mine);
+    if (mine->fresh) longjmp(mine->begin, 1);
+}
+
+static void *lend(void *arg) {
+    fiber_t *f = arg;
+    f->tp = thread_pointer();
+    f->base = (char *)((uintptr_t)__builtin_frame_address(0) & ~(uintptr_t)63);
+    __atomic_store_n(&f->sp, f->base, __ATOMIC_RELEASE);
+    if (!setjmp(f->turn->begin)) await_turn(f->turn);   // a reset comes back here in its turn
+    f->turn->fresh = false;
+    f->turn->entry();
+    return NULL;
+}
+
+static struct turn *new_turn(void) {
+    struct turn *t = fiber_by_threads ? calloc(1, sizeof *t) : NULL;
+    if (fiber_by_threads && !t) die("out of memory for threads");
+    return t;
+}
+
 // May a program set its thread pointer by itself?
-static void require_thread_pointer(void) {
+static void choose_way(void) {
+    const char *way = getenv("HOTLOCK_FIBERS");
+    if (way && !strcmp(way, "threads")) fiber_by_threads = true;
 #if defined(__x86_64__)
     const unsigned long fsgsbase = 2;
-    if (!(getauxval(AT_HWCAP2) & fsgsbase))
-        die("this kernel does not let programs set the thread pointer; Linux 5.9 on an FSGSBASE "
-            "processor does");
+    if (!(getauxval(AT_HWCAP2) & fsgsbase)) fiber_by_threads = true;
 #endif
 }
 
+// ------------------------------------------------------------------------- making and resetting
 void fiber_make(fiber_t *f, void *stack, size_t size) {
-    require_thread_pointer();
+    choose_way();
     if (!tls.size) dl_iterate_phdr(find_tls, NULL);
     pthread_attr_t attr;
     pthread_t thread;
@@ -120,16 +167,21 @@ void fiber_make(fiber_t *f, void *stack, size_t size) {
     pthread_attr_init(&attr);
     pthread_attr_setstack(&attr, (char *)stack + PAGE, size - PAGE);
     f->sp = NULL;
+    f->turn = new_turn();
     f->low = (char *)stack + PAGE;
-    if (pthread_create(&thread, &attr, park, f) != 0) die("cannot start a thread");
+    if (pthread_create(&thread, &attr, fiber_by_threads ? lend : park, f) != 0)
+        die("cannot start a thread");
     pthread_attr_destroy(&attr);
     while (!__atomic_load_n(&f->sp, __ATOMIC_ACQUIRE)) usleep(10);
 }
 
-void fiber_host(fiber_t *f) { f->tp = thread_pointer(); }
+void fiber_host(fiber_t *f) {
+    f->tp = thread_pointer();
+    f->turn = new_turn();
+}
 
 void fiber_reset(fiber_t *f, void (*entry)(void)) {
-    void **sp = (void **)f->base;
+    void **sp = (void **)(fiber_by_threads ? f->low + 4096 : f->base);   // a thread has its own
 #if defined(__x86_64__)
     *--sp = NULL;  // what entry() would return to; it never does
     *--sp = (void *)entry;
@@ -140,10 +192,12 @@ void fiber_reset(fiber_t *f, void (*entry)(void)) {
     sp[LINK_WORD] = (void *)entry;
 #endif
     f->sp = sp;
+    if (fiber_by_threads) {
+        f->turn->entry = entry;
+        f->turn->fresh = true;
+    }
     if (!tls.size) return;
     char *block = (char *)f->tp + tls.from_tp;
     memcpy(block, tls.image, tls.filled);
     memset(block + tls.filled, 0, tls.size - tls.filled);
 }
-
-void fiber_switch(fiber_t *from, const fiber_t *to) { fiber_swap_(&from->sp, to->sp, to->tp); }

@@ -29,6 +29,13 @@ static bool cas(uint32_t *p, uint32_t old, uint32_t new_, int order) {
 
 int vm_clock_gettime(clockid_t clock, struct timespec *t);
 
+#ifdef VM_LOCKS   // the simulator has CPUs, and threads that may be bound to some
+void sim_next_thread(const pthread_attr_t *attr);
+#define VM_NEXT_THREAD(attr) sim_next_thread(attr)
+#else
+#define VM_NEXT_THREAD(attr) ((void)(attr))
+#endif
+
 // ------------------------------------------------------------------------- threads
 enum { KEYS = 16 };
 static _Thread_local const void *key_value[KEYS];
@@ -53,7 +60,7 @@ void *vm_thread_body(void *(*fn)(void *), void *arg) {
 }
 
 int vm_pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*fn)(void *), void *arg) {
-    (void)attr;
+    VM_NEXT_THREAD(attr);
     *thread = (pthread_t)engine_create(fn, arg, VM_HERE()) + 1;
     return 0;
 }

@@ -65,6 +65,7 @@ void __tsan_atomic_thread_fence(int order) { engine_fence(order, VM_HERE()); }
 void __tsan_atomic_signal_fence(int order) { (void)order; }
 
 // 16 bytes: named and refused instead of half modelled, unless the engine brings its own.
+#ifndef VM_WIDE_ATOMICS
 #define WIDE(name)                                                                      \
     __attribute__((weak)) void __tsan_atomic128_##name(void);                           \
     void __tsan_atomic128_##name(void) {                                                \
@@ -73,15 +74,15 @@ void __tsan_atomic_signal_fence(int order) { (void)order; }
 WIDE(load) WIDE(store) WIDE(exchange) WIDE(fetch_add) WIDE(fetch_sub) WIDE(fetch_and)
 WIDE(fetch_or) WIDE(fetch_xor) WIDE(fetch_nand) WIDE(compare_exchange_strong)
 WIDE(compare_exchange_weak) WIDE(compare_exchange_val)
+#endif
 
 // ------------------------------------------------------------------------- plain accesses
 // A volatile read may be all that a waiting loop does; an engine may want to know.
-__attribute__((weak)) void engine_volatile_read(uintptr_t a, size_t size, vm_site_t at);
-#define VOLATILE(p, n)                                                                  \
-    do {                                                                                \
-        if (engine_volatile_read) engine_volatile_read(A(p), n, VM_SITE());             \
-        else engine_plain(A(p), n, false, VM_HERE());                                   \
-    } while (0)
+#ifdef VM_VOLATILE_READS
+#define VOLATILE(p, n) engine_volatile_read(A(p), n, VM_SITE())
+#else
+#define VOLATILE(p, n) engine_plain(A(p), n, false, VM_HERE())
+#endif
 #define PLAIN(n)                                                                        \
     void __tsan_read##n(void *p) { engine_plain(A(p), n, false, VM_HERE()); }           \
     void __tsan_write##n(void *p) { engine_plain(A(p), n, true, VM_HERE()); }           \

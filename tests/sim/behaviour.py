@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
 """What the simulator must get right and what it must refuse. behaviour.py HOTLOCK INCLUDE; TAP."""
+import csv
 import json
 import os
 import pathlib
@@ -24,8 +25,18 @@ def check(good, what, seen=""):
         print("".join(f"# {line}\n" for line in str(seen).splitlines()), end="", flush=True)
 
 
-def sim(*words, **more):
-    return subprocess.run([HOTLOCK, *words], capture_output=True, text=True, check=False, timeout=300, **more)
+LAST = None
+
+
+def sim(*words):
+    global LAST
+    with subprocess.Popen([HOTLOCK, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as LAST:
+        try:
+            out, err = LAST.communicate(timeout=300)
+        except subprocess.TimeoutExpired:
+            LAST.terminate()
+            raise
+    return subprocess.CompletedProcess(words, LAST.returncode, out, err)
 
 
 def refused(words, wanted, what):
@@ -84,6 +95,62 @@ def stuck():
     done = sim("sim", str(HERE / "deadlock.c"), *SMALL, "--lock", "libc")
     check(done.returncode == 3 and "deadlock" in done.stdout and "forth" in done.stdout and "back" in done.stdout,
           "a deadlock is reported with each thread's stack, exit 3", done.stdout + done.stderr)
+
+
+    done = sim("sim", str(HERE / "crash.c"), *SMALL, "--lock", "libc")
+    stacks = [line.strip() for line in done.stdout.splitlines() if line.startswith("  thread ")]
+    check(done.returncode == 3 and "crashed: SIGSEGV at address 0, in thread 1" in done.stdout and len(stacks) == 3 and
+          "broken (crash.c:10)" in stacks[1] and "holder" in stacks[1] and "waiter" in stacks[2],
+          "a crash is reported with the signal, the line and each thread's stack, exit 3", done.stdout + done.stderr)
+    done = sim("sim", str(HERE / "crash.c"), *SMALL, "--lock", "libc", "--cflag", "-DABORT")
+    check(done.returncode == 3 and "called abort()" in done.stdout and "holder (crash.c:" in done.stdout,
+          "and so is a call of abort()", done.stdout + done.stderr)
+    left = [f for f in os.listdir(tempfile.gettempdir()) if f.startswith(f"hotlock-sim.{LAST.pid}")]
+    check(not left, "neither leaves a file behind", left)
+
+
+def second_process():
+    for how in ("fork", "vfork", "clone"):
+        done = sim("sim", str(HERE / "second.c"), *SMALL, "--lock", "libc", "--", how)
+        said = [line for line in done.stdout.splitlines() if f"calls {how}()" in line]
+        check(done.returncode == 2 and len(said) == 1 and "use threads" in said[0],
+              f"{how}() is refused with one line, exit 2", done.stdout + done.stderr)
+
+
+def affinity():
+    for compiler in ("gcc", "clang"):
+        done = sim("sim", str(HERE / "affinity.c"), *SMALL, "--lock", "libc", "--json", "--metric", "right ([0-9])",
+                   "--cc", compiler)
+        check(done.returncode == 0 and cells(done)[0]["rate"] == 1,
+              f"threads run where they are bound, {compiler}", done.stdout + done.stderr)
+
+
+def fibers():
+    for way, hosts in (("by hand", 1), ("threads", 4)):
+        os.environ["HOTLOCK_FIBERS"] = way
+        done = sim("sim", str(HERE / "fibers.c"), *SMALL, "--lock", "libc", "--json", "--metric", "host ([0-9])")
+        check(done.returncode == 0 and cells(done)[0]["rate"] == hosts, f"virtual CPUs, {way}", done.stdout + done.stderr)
+        done = sim("sim", str(HERE / "waiting.c"), *SMALL, "--json", "--metric", "right ([0-9])")
+        check(done.returncode == 0 and all(c["rate"] == 1 for c in cells(done)), f"a program on them, {way}",
+              done.stdout + done.stderr)
+    del os.environ["HOTLOCK_FIBERS"]
+
+
+def per_seed():
+    words = ["sim", str(HERE / "counter.c"), *SMALL, "--lock", "libc,mcs", "--csv"]
+    rows = {}
+    for more in ([], ["--each-seed"]):
+        done = sim(*words, *more, "--", "{threads}")
+        rows[bool(more)] = list(csv.DictReader(line for line in done.stdout.splitlines() if line[:1] != "#"))
+    each = [(r["lock"], r["seed"]) for r in rows[True]]
+    check(each == [("libc", "1"), ("libc", "2"), ("mcs", "1"), ("mcs", "2")], "--each-seed gives a row per seed", each)
+    mean = sum(float(r["rate"]) for r in rows[True][:2]) / 2
+    check(len(rows[False]) == 2 and abs(mean / float(rows[False][0]["rate"]) - 1) < 1e-6,
+          "and without it their median", rows)
+    done = sim("sim", "counter", "--lock", "mcs:spin", "--threads", "4", "--seeds", "1", "--lines")
+    check(re.search(r"counter\.c:[0-9]+ +section in counter_mcs ", done.stdout) and
+          re.search(r"hl_[a-z_]+ in hl_mcs_unlock", done.stdout),
+          "--lines names the inlined function and the one it is in", done.stdout + done.stderr)
 
 
 def machine(change):
@@ -172,6 +239,10 @@ def topologies():
 programs()
 waits()
 stuck()
+second_process()
+affinity()
+fibers()
+per_seed()
 refusals()
 objects()
 calibration()
