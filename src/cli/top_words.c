@@ -95,14 +95,20 @@ char *top_summary(const profile_t *p)
 
 char **top_remarks(const profile_t *p)
 {
-    char **all = cli_alloc((p->note_count + 8) * sizeof *all);
+    char **all = cli_alloc((p->note_count + 16) * sizeof *all);
     size_t count = 0;
     const profile_dropped_t *d = &p->dropped;
     for (size_t i = 0; i < p->note_count; i++)
         all[count++] = cli_printf("%s", p->notes[i]);
-    if (d->locks || d->acquisitions)
+    if (d->acquisitions)
         all[count++] = cli_printf("dropped: %llu acquisitions of locks beyond the most that are "
                                   "kept, not in the table", (unsigned long long)d->acquisitions);
+    if (d->locks)
+        all[count++] = cli_printf("dropped: %llu rows beyond the most that are kept",
+                                  (unsigned long long)d->locks);
+    if (d->waits)
+        all[count++] = cli_printf("dropped: %llu waits for locks beyond the most that are kept, not "
+                                  "in the table", (unsigned long long)d->waits);
     if (d->gone_locks)
         all[count++] = cli_printf("not listed: %llu locks that were destroyed and never waited "
                                   "for, with %llu acquisitions", (unsigned long long)d->gone_locks,

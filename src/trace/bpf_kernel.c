@@ -412,6 +412,7 @@ void kernel_watch_fill(kernel_watch_t *w, profile_t *p)
         }
     }
     p->dropped.samples += read_counter(drops, DROP_RECORDS) + w->spins_dropped;
-    p->dropped.events += read_counter(drops, DROP_LOCKS) + read_counter(drops, DROP_WAITERS);
+    p->dropped.waits += read_counter(drops, DROP_LOCKS);
+    p->dropped.events += read_counter(drops, DROP_WAITERS);
     p->dropped.stacks += read_counter(drops, DROP_STACKS);
 }

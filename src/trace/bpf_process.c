@@ -178,6 +178,8 @@ static void read_drops(process_watch_t *w, profile_t *p)
                 sum += per_cpu[i];
         if (reason == DROP_RECORDS)
             p->dropped.samples += sum;
+        else if (reason == DROP_LOCKS)
+            p->dropped.waits += sum;
         else
             p->dropped.events += sum;
     }

@@ -116,6 +116,7 @@ typedef struct {
     uint64_t locks;          // that found no room (0 also if only their acquisitions are known)
     uint64_t acquisitions;   // of such locks
     uint64_t wait_ns;        // of such locks
+    uint64_t waits;          // for such locks, where acquisitions are not counted
     uint64_t gone_locks, gone_acquisitions; // destroyed without ever being waited for
     uint64_t stacks;         // counted without their stack
     uint64_t samples, events;// CPU samples and trace events the kernel could not deliver

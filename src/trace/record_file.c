@@ -162,6 +162,11 @@ static record_slot_t *take_slot(uint32_t *number) {
     return &rec_slots()[n];
 }
 
+// A hint, so that a program with more locks than are kept does not queue up to hear it each time.
+static bool room(void) {
+    return hl_load(&rec_head->free_slot) || hl_load(&rec_head->used) < rec_head->slots;
+}
+
 record_slot_t *rec_insert(void *lock, record_kind_t kind) {
     uint64_t address = (uint64_t)(uintptr_t)lock;
     uint32_t number;
@@ -185,7 +190,7 @@ record_slot_t *rec_find_or_insert(void *lock, record_kind_t kind) {
     if (hl_unlikely(!hl_load_acq(&rec_started))) rec_start();
     if (!rec_head || rec_me.busy) return NULL;
     record_slot_t *s = rec_lookup((uint64_t)(uintptr_t)lock);
-    if (!s) s = rec_insert(lock, kind);
+    if (!s && room()) s = rec_insert(lock, kind);
     if (s) *rec_recent((uint64_t)(uintptr_t)lock) = s;
     return s;
 }

@@ -2,7 +2,9 @@
 // planted.c - programs with planted locks, whose figures are known: the program counts and times
 // for itself what `hotlock top` must find, and writes it as JSON to the file $TRUTH names.
 //
-//   planted SCENE: hot, sleeping, idle, kinds, condition, loop, child, many, forever, killed
+//   planted SCENE: hot, sleeping, idle, kinds, condition, loop, child, many, paths, words, forever,
+//   killed
+#include <linux/futex.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -11,6 +13,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <threads.h>
 #include <time.h>
@@ -38,12 +43,14 @@ static struct {
 static void write_truth(void) {
     const char *file = getenv("TRUTH");
     FILE *f = file ? fopen(file, "w") : NULL;
+    struct rusage used = {0};
+    getrusage(RUSAGE_SELF, &used);
     if (!f) return;
     fprintf(f, "{\"taken\": %llu, \"hold\": %llu, \"wait\": %llu, \"cpu\": %llu, \"spin\": %llu, "
-               "\"long_hold\": %llu, \"pid\": %d}\n",
+               "\"long_hold\": %llu, \"pid\": %d, \"rss\": %ld}\n",
             (unsigned long long)truth.taken, (unsigned long long)truth.hold,
             (unsigned long long)truth.wait, (unsigned long long)truth.cpu,
-            (unsigned long long)truth.spin, (unsigned long long)truth.long_hold, (int)getpid());
+            (unsigned long long)truth.spin, (unsigned long long)truth.long_hold, (int)getpid(), used.ru_maxrss);
     fclose(f);
 }
 
@@ -199,16 +206,66 @@ static void *loop(void *arg) {
     return NULL;
 }
 
-// ------------------------------------------------------------------------- many locks
+// ------------------------------------------------------------------------- many locks, many stacks
+enum { MANY = 1000000 };
+
 static void many(void) {
-    size_t count = 70000;
-    pthread_mutex_t *all = calloc(count, sizeof *all);
-    for (size_t i = 0; i < count; i++) {
+    pthread_mutex_t *all = calloc(MANY, sizeof *all);
+    for (size_t i = 0; i < MANY; i++) {
         pthread_mutex_lock(&all[i]);
         pthread_mutex_unlock(&all[i]);
     }
-    truth.taken = count;
+    truth.taken = MANY;
     free(all);
+}
+
+// Eight call sites at each of seven levels: two million paths to one mutex that is made and gone.
+// The stack pointer differs too, as it does between paths of a program. The comment in assembler
+// keeps the call sites apart.
+#define STEP(label, text)                 \
+    label:                                \
+        path(rest, levels - 1);           \
+        __asm__ volatile("# " text);      \
+        break
+NEVER_INLINE static void path(unsigned digits, int levels) {
+    static pthread_mutex_t made;
+    char *room = __builtin_alloca(16 + 16 * (digits & 511));
+    __asm__ volatile("" : : "r"(room) : "memory");
+    if (!levels) {
+        pthread_mutex_init(&made, NULL);
+        pthread_mutex_lock(&made);
+        pthread_mutex_unlock(&made);
+        pthread_mutex_destroy(&made);
+        return;
+    }
+    unsigned rest = digits >> 3;
+    switch (digits & 7) {
+    STEP(case 0, "0");
+    STEP(case 1, "1");
+    STEP(case 2, "2");
+    STEP(case 3, "3");
+    STEP(case 4, "4");
+    STEP(case 5, "5");
+    STEP(case 6, "6");
+    STEP(default, "7");
+    }
+}
+
+static void paths(void) {
+    for (unsigned i = 0; i < MANY; i++) path(i, 7);
+    truth.taken = MANY;
+}
+
+// A tenth as many words that a thread sleeps on, each once, when a line comes.
+static void words(void) {
+    static uint32_t word[MANY / 10];
+    struct timespec at = {0, 5000};
+    prctl(PR_SET_TIMERSLACK, 1);
+    FILE *f = fopen(getenv("TRUTH"), "w");
+    if (f) fclose(f);
+    getchar();
+    for (size_t i = 0; i < MANY / 10; i++)
+        syscall(SYS_futex, &word[i], FUTEX_WAIT | FUTEX_PRIVATE_FLAG, 0, &at, NULL, 0);
 }
 
 // ------------------------------------------------------------------------- ends
@@ -242,6 +299,8 @@ int main(int argc, char **argv) {
     else if (!strcmp(scene, "condition")) run(2, ping), wait_in_vain();
     else if (!strcmp(scene, "loop")) run(2, loop);
     else if (!strcmp(scene, "many")) many();
+    else if (!strcmp(scene, "paths")) paths();
+    else if (!strcmp(scene, "words")) words();
     else if (!strcmp(scene, "child")) child();
     else if (!strcmp(scene, "forever")) run(2, forever);
     else if (!strcmp(scene, "killed")) {
