@@ -52,7 +52,7 @@ extern int site_count;
 
 typedef struct { uintptr_t pc, addr, sp; uint64_t hash; uint16_t at; } spin_t;
 typedef struct { uintptr_t low; int born; } call_t;   // a frame, and the event count at its birth
-typedef struct { uintptr_t addr; uint32_t pc; uint8_t thread, epoch; } foreign_t;
+typedef struct { uintptr_t addr; uint32_t pc; uint8_t thread; count_t epoch; } foreign_t;
 
 typedef struct {
     fiber_t fiber;

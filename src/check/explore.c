@@ -20,7 +20,7 @@
 typedef enum { SOURCE, PLACE, REVISIT, CHOICE } kind_t;
 typedef struct {
     uint8_t kind;
-    uint16_t a, b;      // SOURCE: read, write; PLACE: write, index; REVISIT: read, write
+    id_t_ a, b;         // SOURCE: read, write; PLACE: write, index; REVISIT: read, write
     uint16_t stamp;     // where to cut
     int frame;
 } item_t;
@@ -30,7 +30,7 @@ static item_t *items;
 static int item_count, frame;
 static graph_t *frames;
 
-static void push(kind_t kind, id_t_ a, uint16_t b, uint16_t stamp) {
+static void push(kind_t kind, id_t_ a, id_t_ b, uint16_t stamp) {
     if (item_count == MAX_ITEMS) check_bound("alternatives", MAX_ITEMS);
     items[item_count++] = (item_t){(uint8_t)kind, a, b, stamp, frame};
 }
@@ -126,7 +126,7 @@ static bool place(id_t_ w, id_t_ r) {
     for (int p = g->loc[e->loc].writes; p >= bound; p--) {
         if (rmw_follows(e->loc, p)) continue;
         if (newest < 0) newest = p;
-        else push(PLACE, w, (uint16_t)p, e->stamp);
+        else push(PLACE, w, (id_t_)p, e->stamp);
     }
     graph_co_insert(w, newest);
     return true;
@@ -263,7 +263,7 @@ bool explore_write(id_t_ w) {
 void explore_choice(id_t_ c, unsigned n) {
     if (options.search == SEARCH_PLAIN) ev(c)->value = every_choice(n);
     else if (options.search != SEARCH_ALL) ev(c)->value = sample_rarely() ? sample_below(n) : 0;
-    for (unsigned k = n; options.search == SEARCH_ALL && --k > 0;) push(CHOICE, c, (uint16_t)k, ev(c)->stamp);
+    for (unsigned k = n; options.search == SEARCH_ALL && --k > 0;) push(CHOICE, c, (id_t_)k, ev(c)->stamp);
     graph_clocks(c);
 }
 

@@ -179,7 +179,7 @@ void graph_clocks(id_t_ id) {
     }
     bool strong = model != MODEL_C11;  // on SC and TSO every atomic access synchronises
     if (e->type == EV_FENCE && (strong || acquires(e))) e->hb = clk_max(e->hb, e->acq);
-    e->hb[t] = e->porf[t] = (uint8_t)(i + 1);
+    e->hb[t] = e->porf[t] = (count_t)(i + 1);
     if (e->type == EV_FENCE && (strong || releases(e))) e->frel = e->hb;
     if (e->type == EV_WRITE) {
         e->rel = strong || releases(e) ? e->hb : e->frel;

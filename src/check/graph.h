@@ -15,34 +15,40 @@
 
 #include "../vm/vm.h"
 
+enum { MAX_THREADS = 16, MAX_LOCS = 255 };
+
+// The engine is built twice: small for the searches that run millions of executions, wide for
+// single executions of programs too big for those.
+#ifdef HL_WIDE
 enum {
-    MAX_THREADS = 16,
-    MAX_EVENTS = 250,     // per thread: a clock component is a byte
-    MAX_STAMPS = 1024,    // events of one execution
-    MAX_LOCS = 255,
-    MAX_PER_LOC = 250,    // writes, or reads, of one location
-    MAX_FRAMES = 512      // nested backward revisits
+    MAX_EVENTS = 4000,    // per thread
+    MAX_STAMPS = 40000,   // events of one execution
+    MAX_PER_LOC = 20000,  // writes, or reads, of one location
+    MAX_FRAMES = 2        // nested backward revisits: there are none
 };
+typedef uint16_t count_t; // of a thread's events
+typedef uint32_t id_t_;
+#define ID_BITS 16
+#else
+enum { MAX_EVENTS = 250, MAX_STAMPS = 1024, MAX_PER_LOC = 250, MAX_FRAMES = 512 };
+typedef uint8_t count_t;
+typedef uint16_t id_t_;
+#define ID_BITS 8
+#endif
 
 // One component per thread: how many of its events are included.
-typedef uint8_t clk_t __attribute__((vector_size(MAX_THREADS)));
+typedef count_t clk_t __attribute__((vector_size(MAX_THREADS * sizeof(count_t))));
 
 static inline clk_t clk_max(clk_t a, clk_t b) {
     clk_t more = (clk_t)(a > b);
     return (a & more) | (b & ~more);
 }
-static inline bool clk_leq(clk_t a, clk_t b) {
-    typedef uint64_t pair_t __attribute__((vector_size(16)));
-    pair_t d = (pair_t)(clk_max(a, b) ^ b);
-    return (d[0] | d[1]) == 0;
-}
 
 // An event's name: thread and index in program order. INIT is the write before all others.
-typedef uint16_t id_t_;
-#define INIT ((id_t_)0xffff)
-static inline id_t_ id_of(int thread, int index) { return (id_t_)(thread << 8 | index); }
-static inline int id_thread(id_t_ e) { return e >> 8; }
-static inline int id_index(id_t_ e) { return e & 255; }
+#define INIT ((id_t_)~0u)
+static inline id_t_ id_of(int thread, int index) { return (id_t_)(thread << ID_BITS | index); }
+static inline int id_thread(id_t_ e) { return (int)(e >> ID_BITS); }
+static inline int id_index(id_t_ e) { return (int)(e & ((1u << ID_BITS) - 1)); }
 static inline bool clk_has(const clk_t *c, id_t_ e) { return (*c)[id_thread(e)] > id_index(e); }
 
 typedef enum { EV_READ = 1, EV_WRITE, EV_FENCE, EV_CREATE, EV_START, EV_END, EV_JOIN, EV_CHOICE } ev_t;
@@ -80,7 +86,7 @@ typedef struct {
 typedef struct graph {
     int stamps, seqs;
     uint16_t threads;         // bit per thread that exists
-    uint8_t len[MAX_THREADS];
+    count_t len[MAX_THREADS];
     id_t_ order[MAX_STAMPS];  // by stamp
     perloc_t loc[MAX_LOCS];
     event_t e[MAX_THREADS][MAX_EVENTS + 2];
@@ -116,6 +122,9 @@ void graph_copy(graph_t *to, const graph_t *from, int stamp, const clk_t *keep);
 // model.c
 typedef enum { MODEL_SC, MODEL_TSO, MODEL_C11 } model_t;
 extern model_t model;
+// Graphs of more events than that are not tested: what would need the test is not taken. The test of
+// c11 takes the cube of them, for every draw.
+enum { TESTED_MOST = 1024, DRAWN_MOST = 250 };
 bool graph_consistent(void);
 
 #endif

@@ -52,6 +52,7 @@ static void read_options(const char *text) {
         if (!strcmp(w, "weaken")) read_weakened(v);
         if (!strcmp(w, "timers")) options.timers = atoi(v);
         if (!strcmp(w, "seconds")) options.seconds = atof(v);
+        if (options.bound > MAX_EVENTS) options.bound = MAX_EVENTS;
         if (!strcmp(w, "replay")) options.replay = strdup(v);
     }
 }
@@ -89,6 +90,10 @@ static void note_bound(void) {
 }
 
 static bool several_threads;
+
+static bool sampling(void) {
+    return options.search == SEARCH_RANDOM || options.search == SEARCH_PCT;
+}
 
 static void tally(run_end_t end) {
     if (end == RUN_COMPLETE) counts.complete++;
@@ -138,12 +143,12 @@ int main(int argc, char **argv) {
         if (options.replay) report_load(options.replay);
         do {
             tally(run_once());
-            if (options.seconds > 0 && !(counts.runs & 1023))
+            if (options.seconds > 0 && (sampling() || !(counts.runs & 1023)))
                 out_of_time = now() - start > options.seconds;
         } while ((!found_bad || report_wants_more()) && !layout_changed && !out_of_time && another());
     } while (layout_changed && !found_bad && !options.replay);
     const char *why = found_bad ? "bad" : options.replay ? "replayed"
-                      : options.search == SEARCH_RANDOM || options.search == SEARCH_PCT ? "sampled"
+                      : sampling() && !out_of_time ? "sampled"
                       : out_of_time ? "time" : counts.bounded ? "bound" : !several_threads ? "alone"
                       : !counts.complete ? "nothing" : "complete";
     report_end(why, now() - start);

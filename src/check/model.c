@@ -90,9 +90,9 @@ static bool global_order_exists(void) {
 }
 
 // ------------------------------------------------------------------------- c11
-enum { WORDS = MAX_STAMPS / 64, MAX_SEQS = 256 };
+enum { WORDS = TESTED_MOST / 64, MAX_SEQS = 256 };
 typedef uint64_t row_t[WORDS];
-static row_t hb[MAX_STAMPS], scb[MAX_STAMPS], eco[MAX_STAMPS];  // by stamp
+static row_t hb[TESTED_MOST], scb[TESTED_MOST], eco[TESTED_MOST];  // by stamp
 
 static inline void set(row_t *m, int i, int j) { m[i][j >> 6] |= 1ull << (j & 63); }
 static inline bool get(row_t *m, int i, int j) { return m[i][j >> 6] >> (j & 63) & 1; }
@@ -200,6 +200,8 @@ static bool psc_acyclic(void) {
 }
 
 bool graph_consistent(void) {
-    if (model != MODEL_C11) return global_order_exists();
-    return g->seqs < 2 || psc_acyclic();
+    if (model == MODEL_C11 && g->seqs < 2) return true;
+    bool drawn = options.search == SEARCH_RANDOM || options.search == SEARCH_PCT;
+    if (g->stamps > (drawn && model == MODEL_C11 ? DRAWN_MOST : TESTED_MOST)) return false;
+    return model == MODEL_C11 ? psc_acyclic() : global_order_exists();
 }

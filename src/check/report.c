@@ -5,6 +5,7 @@
 // execution (l, e, o, p) are also what --replay reads back.
 #include <errno.h>
 #include <inttypes.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -91,6 +92,10 @@ void report_reset(void) {
 static int strictness;        // of the order the execution at hand is shown in
 static bool fewest;           // no other has fewer switches
 
+// Events are told by thread * 65536 + index, whichever way the engine was built.
+static int told(id_t_ e) { return e == INIT ? -1 : id_thread(e) << 16 | id_index(e); }
+static id_t_ heard(int e) { return e < 0 ? INIT : id_of(e >> 16, e & 0xffff); }
+
 static void write_graph(FILE *out) {
     for (int i = 0; i < location_count; i++)
         fprintf(out, "l %d %" PRIxPTR " %d %" PRIx64 "\n", i, locations[i].addr,
@@ -100,7 +105,7 @@ static void write_graph(FILE *out) {
         const event_t *e = ev(x);
         fprintf(out, "e %d %d %d %d %d %d %d %d %d %d %d %d %d %d %d %d %d %" PRIx64 " %" PRIx64
                 " %" PRIx64 " %x\n", id_thread(x), id_index(x), e->type, e->op, e->order, e->success,
-                e->failure, e->offset, e->size, e->mask, e->rmw, e->hidden, e->loc, e->rf, e->copos,
+                e->failure, e->offset, e->size, e->mask, e->rmw, e->hidden, e->loc, told(e->rf), e->copos,
                 e->child, e->seq, e->value, e->arg, e->expected, e->pc);
     }
     if (!fewest) fprintf(out, "few\n");
@@ -120,9 +125,10 @@ void report_load(const char *file) {
         fprintf(stderr, "hotlock check: %s: %s\n", file, strerror(errno));
         _exit(2);
     }
-    char line[8192];
+    char *line = NULL;
+    size_t room = 0;
     bool any = false;
-    while (fgets(line, sizeof line, f)) {
+    while (getline(&line, &room, f) > 0) {
         int n[17];
         uint64_t value, arg, expected;
         unsigned pc;
@@ -149,7 +155,7 @@ void report_load(const char *file) {
             e->rmw = (uint8_t)n[10];
             e->hidden = (uint8_t)n[11];
             e->loc = (uint16_t)n[12];
-            e->rf = (id_t_)n[13];
+            e->rf = heard(n[13]);
             e->copos = (uint16_t)n[14];
             e->child = (uint8_t)n[15];
             e->value = value;
@@ -169,11 +175,18 @@ void report_load(const char *file) {
             continue;
         }
     }
+    free(line);
     fclose(f);
     if (!any || !run_ordered) damaged(file);
-    // A revisited read's source has a later stamp: clocks settle in as many rounds.
-    for (int round = 0; round < g->stamps; round++)
-        for (int i = 0; i < g->stamps; i++) graph_clocks(g->order[i]);
+    // A revisited read's source has a later stamp: clocks settle in some rounds.
+    for (bool settled = false; !settled;) {
+        settled = true;
+        for (int i = 0; i < g->stamps; i++) {
+            event_t *e = ev(g->order[i]), old = *e;
+            graph_clocks(g->order[i]);
+            settled = settled && !memcmp(&old, e, offsetof(event_t, value));
+        }
+    }
 }
 
 // ------------------------------------------------------------------------- verdicts

@@ -17,10 +17,11 @@ typedef struct {
     uint8_t loc[8];           // by byte: 1 + the atomic location it belongs to
     uint8_t written, read, dead;            // masks of bytes
     uint8_t dead_by;
-    uint8_t wthread[8], wepoch[8];          // last plain write, by byte
+    uint8_t wthread[8];                     // last plain write, by byte
+    count_t wepoch[8];
     uint16_t readers;                       // a bit per thread
     uint32_t dead_pc, wpc[8];
-    struct { uint8_t epoch[8]; uint32_t pc[2]; } reads[MAX_THREADS];  // last plain reads: epoch + 1
+    struct { count_t epoch[8]; uint32_t pc[2]; } reads[MAX_THREADS];  // last plain reads: epoch + 1
                               // by byte, program counter by half
 } __attribute__((aligned(64))) cell_t;
 
@@ -143,6 +144,11 @@ static void put(uint8_t *bytes, unsigned mask, unsigned value) {
     else
         for (; mask; mask &= mask - 1) bytes[__builtin_ctz(mask)] = (uint8_t)value;
 }
+static void put_counts(count_t *counts_, unsigned mask, unsigned value) {
+    if (sizeof *counts_ == 1) put((uint8_t *)counts_, mask, value);
+    else
+        for (; mask; mask &= mask - 1) counts_[__builtin_ctz(mask)] = (count_t)value;
+}
 
 static void check_plain_before(const cell_t *c, unsigned mask, bool write, uint32_t pc,
                                const char *mine) {
@@ -207,12 +213,12 @@ static void check_stack(uintptr_t a, int epoch_at, const clk_t *known, uint32_t 
     for (int k = 0; k < v->foreigns; k++) {
         foreign_t *f = &v->foreign[k];
         if (f->addr != word || f->thread != current) continue;
-        f->epoch = (uint8_t)epoch_at;
+        f->epoch = (count_t)epoch_at;
         f->pc = pc;
         return;
     }
     if (v->foreigns == MAX_FOREIGN) check_bound("words of a stack used by others", MAX_FOREIGN);
-    v->foreign[v->foreigns++] = (foreign_t){word, pc, (uint8_t)current, (uint8_t)epoch_at};
+    v->foreign[v->foreigns++] = (foreign_t){word, pc, (uint8_t)current, (count_t)epoch_at};
 }
 
 void shadow_leave(uintptr_t low, uintptr_t high, uint32_t pc) {
@@ -276,16 +282,16 @@ static void plain_on_atomic(cell_t *c, unsigned mask, bool write, uint32_t pc) {
 
 static void note_write(cell_t *c, unsigned mask, uint32_t pc) {
     put(c->wthread, mask, (unsigned)current);
-    put(c->wepoch, mask, (unsigned)cpu[current].pos);
+    put_counts(c->wepoch, mask, (unsigned)cpu[current].pos);
     c->written |= (uint8_t)mask;
     for (; mask; mask &= mask - 1) c->wpc[__builtin_ctz(mask)] = pc;
 }
 
 static void note_read(cell_t *c, unsigned mask, uint32_t pc) {
     __typeof__(c->reads[0]) *r = &c->reads[current];
-    if (!(c->readers >> current & 1)) memset(r->epoch, 0, 8);
+    if (!(c->readers >> current & 1)) memset(r->epoch, 0, sizeof r->epoch);
     c->readers |= (uint16_t)(1u << current);
-    put(r->epoch, mask, (unsigned)cpu[current].pos + 1);
+    put_counts(r->epoch, mask, (unsigned)cpu[current].pos + 1);
     if (mask & 0x0f) r->pc[0] = pc;
     if (mask & 0xf0) r->pc[1] = pc;
     c->read |= (uint8_t)mask;

@@ -44,7 +44,7 @@ static const struct argp_option options[] = {
     {NULL, 'I', "DIR", 0, "Search headers in DIR", 1},
     {"cflag", KEY_CFLAG, "FLAG", 0, "Give the compiler one more FLAG", 1},
     {"cc", KEY_CC, "COMPILER", 0, "gcc (default) or clang", 1},
-    {"bound", KEY_BOUND, "N", 0, "Most atomic events of a thread, 10 to 250 (default 250)", 2},
+    {"bound", KEY_BOUND, "N", 0, "Most atomic events of a thread, 10 to 250 (default); random and pct: to 4000 (default)", 2},
     {"loops", KEY_LOOPS, "N", 0,
      "How often a thread may come to the same load in a loop that is no wait (default: any)", 2},
     {"expiries", KEY_EXPIRIES, "N", 0, "How many deadlines may pass, per thread (default 1)", 2},
@@ -111,7 +111,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
     case 'I': add_flag(o, cli_printf("-I%s", arg)); return 0;
     case KEY_CFLAG: add_flag(o, arg); return 0;
     case KEY_CC: o->build.compiler = arg; return 0;
-    case KEY_BOUND: o->bound = cli_long("--bound", arg, 10, 250); return 0;
+    case KEY_BOUND: o->bound = cli_long("--bound", arg, 10, 4000); return 0;
     case KEY_LOOPS: o->loops = cli_long("--loops", arg, 1, 250); return 0;
     case KEY_EXPIRIES: o->expiries = cli_long("--expiries", arg, 0, 100); return 0;
     case KEY_SPURIOUS: o->spurious = cli_long("--spurious", arg, 0, 100); return 0;
@@ -414,7 +414,7 @@ static void explore_weakened(const char *program, const char *more, trace_t *t)
 int cmd_check(int argc, char **argv)
 {
     options_t o = {.model = "c11", .preemptions = -1, .samples = 10000, .seed = 1, .depth = 3,
-                   .bound = 250, .expiries = 1, .spurious = 1, .sleeps = 1, .weak_failures = 1, .shorter = 1000, .limit = 60,
+                   .expiries = 1, .spurious = 1, .sleeps = 1, .weak_failures = 1, .shorter = 1000, .limit = 60,
                    .build.compiler = "gcc"};
     cli_parse(&argp, argc, argv, false, &o);
     if (!o.source_count)
@@ -425,6 +425,11 @@ int cmd_check(int argc, char **argv)
         o.search = o.preemptions >= 0 ? "plain" : "all";
     if (o.preemptions >= 0 && !plain(&o))
         cli_bad("--preemptions bounds the plain search; leave --search %s out", o.search);
+    o.build.wide = !strcmp(o.search, "random") || !strcmp(o.search, "pct");
+    if (o.bound > 250 && !o.build.wide)
+        cli_bad("--bound %ld: --search %s takes 250 at most; random and pct take 4000", o.bound, o.search);
+    if (!o.bound)
+        o.bound = o.build.wide ? 4000 : 250;
     if (o.orders && strcmp(o.search, "all") != 0)
         cli_bad("--orders compares complete searches; leave --search and --preemptions out");
     if (o.orders && (o.replay || o.trace))

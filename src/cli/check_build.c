@@ -23,12 +23,14 @@ typedef struct {
 
 static const parts_t check_parts = {
     "vm", "libhotlock-check.a", "libhotlock-check-model.a", {"redirect.syms"}};
+static const parts_t wide_parts = {
+    "vm", "libhotlock-check-wide.a", "libhotlock-check-model.a", {"redirect.syms"}};
 static const parts_t sim_parts = {
     "sim", "libhotlock-sim.a", "libhotlock-sim-model.a", {"redirect.syms", "sim-redirect.syms"}};
 
 static const parts_t *parts_of(const check_build_t *b)
 {
-    return b->simulate ? &sim_parts : &check_parts;
+    return b->simulate ? &sim_parts : b->wide ? &wide_parts : &check_parts;
 }
 
 typedef struct {

@@ -13,6 +13,7 @@ typedef struct {
     char **sources;       /* C or C++ files, NULL-ended */
     char **flags;         /* -D, -I and whatever else the compiler shall get */
     size_t flag_count;
+    bool wide;            /* the model checker for single executions of big programs */
     bool simulate;        /* on the simulator, not the model checker; objects and archives too */
     const char *output;   /* where the program goes; NULL: a directory that goes when the command ends */
 } check_build_t;

@@ -11,7 +11,7 @@
 
 enum { READ = 1, WRITE, FENCE, CREATE, START, END, JOIN, CHOICE }; /* ev_t in src/check/graph.h */
 enum { LOAD, STORE, XCHG, ADD, SUB, AND, OR, XOR, NAND, CAS };     /* vm_op_t in src/vm/vm.h */
-enum { INIT = 0xffff };
+enum { INIT = -1 };
 
 /* ---- reading ---- */
 
@@ -346,14 +346,14 @@ static uint64_t bytes_of(const trace_event_t *e, uint64_t block)
 
 static uint64_t read_value(const trace_t *t, const trace_event_t *r)
 {
-    const trace_event_t *w = find(t, r->rf >> 8, r->rf & 255);
+    const trace_event_t *w = find(t, r->rf >> 16, r->rf & 0xffff);
     return bytes_of(r, r->rf == INIT || !w ? t->places[r->loc].init : w->value);
 }
 
 /* Is there a write to this place that came earlier in the printed order and is newer than W? */
 static bool is_old(const trace_t *t, const trace_event_t *r, const bool *done)
 {
-    const trace_event_t *w = r->rf == INIT ? NULL : find(t, r->rf >> 8, r->rf & 255);
+    const trace_event_t *w = r->rf == INIT ? NULL : find(t, r->rf >> 16, r->rf & 0xffff);
     int at = w ? w->copos : -1;
     for (size_t i = 0; i < t->event_count; i++)
         if (done[i] && t->events[i].type == WRITE && t->events[i].loc == r->loc &&
@@ -364,7 +364,7 @@ static bool is_old(const trace_t *t, const trace_event_t *r, const bool *done)
 
 static char *from_whom(const trace_t *t, const trace_event_t *r, const bool *done)
 {
-    const trace_event_t *w = r->rf == INIT ? NULL : find(t, r->rf >> 8, r->rf & 255);
+    const trace_event_t *w = r->rf == INIT ? NULL : find(t, r->rf >> 16, r->rf & 0xffff);
     const char *old = is_old(t, r, done) ? ", though newer exists" : "";
     if (!w)
         return cli_printf("initial%s", old);
@@ -384,7 +384,7 @@ static char *describe(const trace_t *t, const symbols_t *symbols, const trace_ev
     if (e->type == CREATE)
         return cli_printf("create thread T%d", e->child);
     if (e->type == JOIN)
-        return cli_printf("join thread T%d", e->rf >> 8);
+        return cli_printf("join thread T%d", e->rf >> 16);
     if (e->type == CHOICE)
         return cli_printf("%s%s", choices[e->op % 5], e->value ? "yes" : "no");
     char *place = place_name(symbols, t->places[e->loc].addr + (unsigned long)e->offset);

@@ -20,6 +20,8 @@ CASES = (
     ("engine/preempt.c", "--model sc --search plain"),
     ("engine/preempt.c", "--model c11 --preemptions 0"),
     ("engine/weak.c", ""),
+    ("engine/big.c", "-D LATE --search random --samples 2"),
+    ("engine/big.c", "-D LATE --search pct --samples 8"),
 )
 
 

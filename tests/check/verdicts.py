@@ -3,9 +3,10 @@
 """verdicts HOTLOCK FILE...: each line "// check: OPTIONS => VERDICT" in FILE.c is one test.
 
 VERDICT is "verified" (with a count: exactly so many executions), the kind of counterexample (race,
-assert, deadlock, freed, stack, exit, crash, misuse), "bound", "bad input", of the plain search
-"plain COUNT" (interleavings, without a bound), "within N: COUNT" (preemptions) or "all COUNT" (the bound left
-nothing out), or any other text that the output must hold. Prints TAP.
+assert, deadlock, freed, stack, exit, crash, misuse), "bound", "bad input", "sampled COUNT" (single
+executions without a finding); of the plain search "plain COUNT" (interleavings, without a bound), "within N:
+COUNT" (preemptions) or "all COUNT" (the bound left nothing out); or any other text that the output must
+hold. Prints TAP.
 """
 import re
 import subprocess
@@ -41,6 +42,8 @@ def judge(verdict, run):
     elif word == "within":
         n, count = count.split(": ")
         pattern, code = rf"^verified for \S+ within {n} preemptions?: {count} interleavings", 0
+    elif word == "sampled":
+        pattern, code = rf"^NOT VERIFIED .* single executions[^\n]*\n{count} executions without", 3
     elif word in ("plain", "all"):
         more = r"\nThese are all" if word == "all" else r"\nbounds"
         pattern, code = rf"^verified for \S+: {count} interleavings, .*{more}", 0

@@ -121,13 +121,15 @@ def subject(tool, model, text, search="all"):
 def main():
     hotlock, source, tool, seed, count = *sys.argv[1:4], int(sys.argv[4]), int(sys.argv[5])
     with tempfile.TemporaryDirectory() as directory:
-        under_test = os.path.join(directory, "subject")
+        under_test, wide = (os.path.join(directory, name) for name in ("subject", "wide"))
         subprocess.run([hotlock, "check", source, "--build", under_test], check=True)
-        sys.exit(compare(under_test, tool, seed, count))
+        subprocess.run([hotlock, "check", source, "--search", "random", "--build", wide], check=True)
+        sys.exit(compare(under_test, wide, tool, seed, count))
 
 
-def compare(under_test, tool, seed, count):
-    """Run every kind of program under every model; return 1 if anything differed."""
+def compare(under_test, wide, tool, seed, count):
+    """Run every kind of program under every model; return 1 if anything differed. The single executions
+    are those of the engine for big programs."""
     cases = [(kind, model) for kind in KINDS for model in MODELS]
     print(f"1..{len(cases)}")
     failed = 0
@@ -140,7 +142,7 @@ def compare(under_test, tool, seed, count):
             if got == right and interleavings(text) <= PLAIN_MOST:
                 plain += 1
                 got = right[:1] + subject(under_test, model, text, "plain")[1:]
-            drawn = subject(under_test, model, text, ("random", "pct")[executions % 2])
+            drawn = subject(wide, model, text, ("random", "pct")[executions % 2])
             executions += right[0]
             if got == right and set(drawn[2]) <= set(right[2]) and drawn[1] <= right[1]:
                 continue
