@@ -206,7 +206,7 @@ static int rank_of_order(void) {
 static void write_bad(bad_t kind, const char *text, uint32_t pc, int thread, int other,
                       uint32_t other_pc, FILE *out) {
     fprintf(out, "bad %s %d %x %d %x %s\n", bad_name[kind], thread, pc, other, other_pc, text);
-    for (int t = 0; t < MAX_THREADS; t++)
+    for (int t = 0; kind == BAD_DEADLOCK && t < MAX_THREADS; t++)
         if (cpu[t].started && !cpu[t].ended && (cpu[t].parked || cpu[t].joining >= 0))
             fprintf(out, "waits %d %d %x %d\n", t, cpu[t].joining,
                     cpu[t].parked ? g->e[t][cpu[t].parked_from].pc : 0, cpu[t].parked_from);

@@ -5,6 +5,8 @@
 Each is found and written, then replayed: what is printed must be the same, line by line. gdb must stop
 in the program, where the counterexample ends. Prints TAP.
 """
+import difflib
+import itertools
 import os
 import subprocess
 import sys
@@ -57,7 +59,9 @@ def again(hotlock, source, options, trace):
     second = check(hotlock, source, options, "--replay", trace)
     if second.returncode == 1 and told(second) == told(first) and "  1  T0" in told(first):
         return None
-    return f"found:\n{first.stdout}\nreplayed, exit {second.returncode}:\n{second.stdout}{second.stderr}"
+    differ = difflib.unified_diff(told(first).split("\n"), told(second).split("\n"), "found", "replayed", n=1,
+                                  lineterm="")
+    return f"exit {second.returncode}: {second.stderr}\n" + "\n".join(itertools.islice(differ, 20))
 
 
 def under_gdb(hotlock, source, options, trace):
