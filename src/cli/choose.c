@@ -18,6 +18,8 @@ struct choose {
     choice_t choice[CHOICES_MOST];
     size_t count;
     char *usual; /* default=LOCK */
+    char **plugins;
+    size_t plugin_count;
 };
 
 choose_t *choose_new(void)
@@ -31,6 +33,9 @@ void choose_free(choose_t *c)
         free(c->choice[i].what);
         free(c->choice[i].places);
     }
+    for (size_t i = 0; i < c->plugin_count; i++)
+        free(c->plugins[i]);
+    free(c->plugins);
     free(c->usual);
     free(c);
 }
@@ -103,6 +108,21 @@ void choose_add_file(choose_t *c, const char *file)
         cli_bad("cannot read '%s': %s", file, strerror(errno));
 }
 
+void choose_add_plugin(choose_t *c, const char *file)
+{
+    char magic[4] = "";
+    FILE *f = fopen(file, "re");
+    if (!f)
+        cli_bad("--plugin '%s': %s", file, strerror(errno));
+    size_t read = fread(magic, 1, sizeof magic, f);
+    fclose(f);
+    if (read < sizeof magic || memcmp(magic, "\177ELF", sizeof magic) != 0)
+        cli_bad("--plugin '%s' is no library; give the file that the program loads", file);
+    c->plugins = cli_grow(c->plugins, c->plugin_count + 2, sizeof *c->plugins);
+    c->plugins[c->plugin_count++] = cli_printf("%s", file);
+    c->plugins[c->plugin_count] = NULL;
+}
+
 /* ---- what each stands for ---- */
 
 static void say_choice(size_t number, const choice_t *c)
@@ -137,15 +157,16 @@ char *choose_setting(choose_t *c, const char *program, bool say)
 {
     char *setting = cli_printf("%s", say ? ",report=1" : "");
     size_t places = 0;
-    choose_find(c->choice, c->count, program);
+    choose_find(c->choice, c->count, program, c->plugins);
     for (size_t i = 0; i < c->count; i++) {
         choice_t *n = &c->choice[i];
         if (!n->count && n->line)
             cli_bad("'%s' stands for no code of '%s'; it needs the line numbers of debug "
                     "information (-g), and a line that calls", n->what, program);
         if (!n->count)
-            cli_bad("'%s' is no function, variable or TYPE::FIELD of '%s' or its libraries; is "
-                    "the name complete, and the program not stripped?", n->what, program);
+            cli_bad("'%s' is no function, variable or TYPE::FIELD of '%s', its libraries%s; is "
+                    "the name complete, and the program not stripped?", n->what, program,
+                    c->plugins ? " or plug-ins" : " (a plug-in needs --plugin FILE)");
         places += n->count;
         if (places > PLACES_MOST)
             cli_bad("'%s' stands for %zu places, too many; choose something narrower", n->what,

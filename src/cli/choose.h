@@ -22,6 +22,9 @@ void choose_add(choose_t *c, const char *text);
 /* A file of them, one a line; # begins a comment. */
 void choose_add_file(choose_t *c, const char *file);
 
+/* A library that the program loads by itself and in which to look as well. */
+void choose_add_plugin(choose_t *c, const char *file);
+
 /* LOCK of 'default=LOCK'; NULL: not given. */
 const char *choose_default(const choose_t *c);
 bool choose_any(const choose_t *c);

@@ -435,7 +435,7 @@ static void settle(choice_t *c)
         c->others |= c->places[i].path != c->places[0].path;
 }
 
-void choose_find(choice_t *choices, size_t count, const char *program)
+void choose_find(choice_t *choices, size_t count, const char *program, char *const *plugins)
 {
     char linker[PATH_MAX];
     search_t s = {.choices = choices, .count = count};
@@ -447,6 +447,9 @@ void choose_find(choice_t *choices, size_t count, const char *program)
                                                                    : NULL;
     for (need_t *n = needs; n && n->name; n++) /* the names stay: places point to them */
         if (n->path && (path = realpath(n->path, NULL)))
+            look_at_file(&s, path);
+    for (; plugins && *plugins; plugins++)
+        if ((path = realpath(*plugins, NULL)))
             look_at_file(&s, path);
     for (size_t i = 0; i < count; i++)
         settle(&choices[i]);

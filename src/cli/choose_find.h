@@ -25,7 +25,10 @@ typedef struct {
     bool by_type, others; /* found through TYPE::FIELD; not all in the first file */
 } choice_t;
 
-/* Fills in the places, in PROGRAM and the libraries it needs; their paths live for ever. */
-void choose_find(choice_t *choices, size_t count, const char *program);
+/*
+ * Fills in the places, in PROGRAM, the libraries it needs, and PLUGINS (NULL, or ending with NULL);
+ * their paths live for ever.
+ */
+void choose_find(choice_t *choices, size_t count, const char *program, char *const *plugins);
 
 #endif

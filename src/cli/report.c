@@ -190,6 +190,10 @@ static void print_note(table_format_t format, const char *note, FILE *out)
 static void print_notes(const report_t *r, table_format_t format, FILE *out)
 {
     char note[300];
+    for (char *const *at = r->at; at && *at; at++) {
+        snprintf(note, sizeof note, "each lock only at '%s'; the rest of the program has park.", *at);
+        print_note(format, note, out);
+    }
     double shortest = INFINITY;
     int code = 0;
     for (size_t i = 0; i < r->count; i++) {
@@ -267,10 +271,10 @@ static json_t *json_number(double value)
     return isfinite(value) ? json_real(value) : json_null();
 }
 
-static json_t *json_words(char **words)
+static json_t *json_words(char *const *words)
 {
     json_t *list = json_array();
-    for (char **w = words; *w; w++)
+    for (char *const *w = words; *w; w++)
         json_array_append_new(list, table_json_string(*w));
     return list;
 }
@@ -328,7 +332,7 @@ static void print_json(const report_t *r, FILE *out)
         json_array_append_new(sections, json_section(r, &r->sections[i], &l));
     uname(&host);
     output_json(
-        json_pack("{s:s, s:s, s:o, s:s, s:o, s:b, s:I, s:I, s:b, s:b, s:i, s:s, s:o, s:o}",
+        json_pack("{s:s, s:s, s:o, s:s, s:o, s:b, s:I, s:I, s:b, s:b, s:i, s:s, s:o, s:o, s:o}",
                   "schema", "hotlock-try/1", "version", HOTLOCK_VERSION, "command",
                   json_words(r->command), "measure", trial_measure_names[plan->measure], "metric",
                   plan->measure == MEASURE_METRIC ? table_json_string(plan->metric.text)
@@ -336,7 +340,8 @@ static void print_json(const report_t *r, FILE *out)
                   "higher_is_better", (int)plan->higher_better, "runs", (json_int_t)plan->runs,
                   "warmup", (json_int_t)plan->warmup, "same_output", (int)plan->same_output,
                   "partial", (int)r->partial, "processors", get_nprocs(), "kernel", host.release,
-                  "foreign_cpu", json_number(r->foreign), "sections", sections),
+                  "foreign_cpu", json_number(r->foreign), "at",
+                  r->at ? json_words(r->at) : json_null(), "sections", sections),
         out);
 }
 

@@ -20,6 +20,7 @@ typedef struct {
 
 typedef struct {
     char **command; /* as typed */
+    char *const *at; /* --at; NULL: the locks are tried everywhere */
     const trial_plan_t *plan;
     section_t *sections;
     size_t count;

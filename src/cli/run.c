@@ -17,14 +17,16 @@ typedef struct {
     char **command;
 } options_t;
 
-enum { KEY_PRELOAD = 0x4c00, KEY_CHECK, KEY_LOCKS };
+enum { KEY_PRELOAD = 0x4c00, KEY_CHECK, KEY_LOCKS, KEY_PLUGIN };
 
 static const struct argp_option options[] = {
     {"lock", 'l', "[WHAT=]NAME[,POLICY]", 0,
      "The lock; 'libc' for none. POLICY: how waiters wait, 'spin', 'yield' or 'park'. "
      "WHAT=NAME: only for the mutexes that WHAT stands for, FILE:LINE, a function, a variable or "
-     "TYPE::FIELD; may be repeated", 0},
+     "TYPE::FIELD, and for the spinlocks in such a variable; may be repeated", 0},
     {"locks-from", KEY_LOCKS, "FILE", 0, "Read WHAT=NAME from FILE, one a line", 0},
+    {"plugin", KEY_PLUGIN, "FILE", 0,
+     "Look for WHAT in FILE as well, a library that CMD loads by itself; may be repeated", 0},
     {"quiet", 'q', NULL, 0, "Do not say what each WHAT stands for, nor what it matched", 0},
     {"preload", KEY_PRELOAD, "FILE", 0, "The preload library, if not the one hotlock came with", 0},
     {"check", KEY_CHECK, NULL, 0, "Say on stderr which pthread functions reach the preload", 0},
@@ -43,6 +45,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
         return 0;
     case KEY_LOCKS:
         choose_add_file(o->choices, arg);
+        return 0;
+    case KEY_PLUGIN:
+        choose_add_plugin(o->choices, arg);
         return 0;
     case 'q':
         o->quiet = true;

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "choose.h"
 #include "commands.h"
 #include "output.h"
 #include "preload.h"
@@ -11,6 +12,8 @@
 
 typedef struct {
     const char *locks, *metric, *measure, *preload, *vary;
+    char **at, **plugins; /* each NULL, or ending with NULL */
+    size_t at_count, plugin_count;
     bool higher, lower;
     output_t output;
     trial_plan_t plan;
@@ -25,7 +28,7 @@ typedef struct {
 
 enum {
     KEY_WARMUP = 0x4d00, KEY_LIMIT, KEY_METRIC, KEY_HIGHER, KEY_LOWER, KEY_SAME, KEY_MEASURE,
-    KEY_PRELOAD, KEY_VARY
+    KEY_PRELOAD, KEY_VARY, KEY_AT, KEY_PLUGIN
 };
 
 static const struct argp_option options[] = {
@@ -37,6 +40,11 @@ static const struct argp_option options[] = {
      "End a run after this time; default ten times libc's first run, at least 10", 1},
     {"vary", KEY_VARY, "NAME=V1,V2,...", 0,
      "One table for each value, which replaces {NAME} in CMD", 1},
+    {"at", KEY_AT, "WHAT", 0,
+     "Try the locks only where WHAT says, as in 'hotlock run --lock WHAT=NAME'; all other mutexes "
+     "have 'park'; may be repeated", 1},
+    {"plugin", KEY_PLUGIN, "FILE", 0,
+     "Look for WHAT in FILE as well, a library that CMD loads by itself; may be repeated", 1},
     {"preload", KEY_PRELOAD, "FILE", 0, "The preload library, if not the one hotlock came with", 1},
     {"measure", KEY_MEASURE, "wall|cpu|metric", 0, "What to compare; default wall time", 2},
     {"metric", KEY_METRIC, "REGEX", 0,
@@ -46,6 +54,13 @@ static const struct argp_option options[] = {
     {"same-output", KEY_SAME, NULL, 0, "Reject a lock under which CMD prints something else", 2},
     {0},
 };
+
+static void add_word(char ***list, size_t *count, char *word)
+{
+    *list = cli_grow(*list, *count + 2, sizeof **list);
+    (*list)[(*count)++] = word;
+    (*list)[*count] = NULL;
+}
 
 static error_t parse(int key, char *arg, struct argp_state *state)
 {
@@ -88,6 +103,12 @@ static error_t parse(int key, char *arg, struct argp_state *state)
         if (o->vary)
             cli_bad("--vary given twice; one parameter can vary");
         o->vary = arg;
+        return 0;
+    case KEY_AT:
+        add_word(&o->at, &o->at_count, arg);
+        return 0;
+    case KEY_PLUGIN:
+        add_word(&o->plugins, &o->plugin_count, arg);
         return 0;
     case ARGP_KEY_ARG:
         o->command = cli_rest(state);
@@ -185,12 +206,38 @@ static lineup_t parse_lineup(const char *list, const char *preload)
     return l;
 }
 
-static contestant_t *make_contestants(const lineup_t *l, const char *preload)
+/* The setting of a lock: for all of the program at PATH, or only --at places of it. */
+static char *setting_of(const options_t *o, const lockname_t *lock, const char *path)
+{
+    if (lock->libc || !o->at)
+        return lockname_setting(lock, false);
+    lockname_t usual = lockname_parse("park");
+    choose_t *choices = choose_new();
+    for (char **what = o->at; *what; what++) {
+        char *label = lockname_label(lock), *choice = cli_printf("%s=%s", *what, label);
+        choose_add(choices, choice);
+        free(choice);
+        free(label);
+    }
+    if (!choose_any(choices))
+        cli_bad("--at 'default' is no place in a program; leave --at out to try each lock for all");
+    for (char **file = o->plugins; file && *file; file++)
+        choose_add_plugin(choices, *file);
+    char *setting = lockname_setting(&usual, false), *places = choose_setting(choices, path, false);
+    char *whole = cli_printf("%s%s", setting, places);
+    choose_free(choices);
+    free(places);
+    free(setting);
+    return whole;
+}
+
+static contestant_t *make_contestants(const options_t *o, const lineup_t *l, const char *preload,
+                                      const char *path)
 {
     contestant_t *contestants = cli_alloc(l->count * sizeof *contestants);
     for (size_t i = 0; i < l->count; i++) {
         contestant_t *c = &contestants[i];
-        char *setting = lockname_setting(&l->locks[i], false);
+        char *setting = setting_of(o, &l->locks[i], path);
         c->lock = l->locks[i];
         c->label = lockname_label(&l->locks[i]);
         c->env = preload_env(l->locks[i].libc ? NULL : preload, setting);
@@ -264,7 +311,7 @@ static void make_sections(report_t *r, const options_t *o, const vary_t *v, cons
         s->trial.plan = &o->plan;
         s->trial.command = command_for(o->command, s->vary, s->value);
         s->trial.path = program_find(s->trial.command[0], preload);
-        s->trial.contestants = make_contestants(l, preload);
+        s->trial.contestants = make_contestants(o, l, preload, s->trial.path);
         s->trial.count = l->count;
     }
 }
@@ -330,11 +377,13 @@ int cmd_try(int argc, char **argv)
     cli_parse(&argp, argc, argv, true, &o);
     if (!o.command)
         cli_bad("no command given; write it after --");
+    if (o.plugins && !o.at)
+        cli_bad("--plugin says where to look for WHAT; give --at WHAT");
     set_measure(&o);
     vary_t vary = parse_vary(o.vary, o.command);
     char *preload = preload_find(o.preload);
     lineup_t lineup = parse_lineup(o.locks, preload);
-    report_t report = {.command = o.command, .plan = &o.plan};
+    report_t report = {.command = o.command, .at = o.at, .plan = &o.plan};
     output_check(&o.output);
     make_sections(&report, &o, &vary, &lineup, preload);
     run_sections(&report, &o);
@@ -342,6 +391,8 @@ int cmd_try(int argc, char **argv)
     free_sections(&report, 0);
     free(report.sections);
     free(lineup.locks);
+    free(o.at);
+    free(o.plugins);
     free(preload);
     free(vary.name);
     cli_free_list(vary.values);

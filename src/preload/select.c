@@ -14,6 +14,7 @@
 // door, and goes to the other. So a mutex may be in use, with waiters, when it moves.
 //
 //   Invariant: the holder is who holds the lock that `moved` names, and only the holder changes it.
+#include <dlfcn.h>
 #include <elf.h>
 #include <link.h>
 #include <string.h>
@@ -37,9 +38,13 @@ typedef struct {
 
 static site_t sites[SITES_MOST];
 static HL_ATOMIC(unsigned) site_count;
-static unsigned unresolved;
+static HL_ATOMIC(unsigned) unresolved;
 static HL_ATOMIC(unsigned) moved_by[HLP_CHOICES_MOST], spins_by[HLP_CHOICES_MOST];
 static uint8_t kind_of[HLP_CHOICES_MOST];
+#ifdef DLFO_STRUCT_HAS_EH_DBASE  // glibc 2.35 has it
+typedef int object_of_t(void *, struct dl_find_object *);
+static object_of_t *object_of;
+#endif
 
 // ------------------------------------------------------------------------- reading the setting
 static bool number(const char **at, const char *end, uint64_t *n, unsigned base) {
@@ -95,35 +100,67 @@ void hlp_site_add(const char *value, const char *end) {
     sites[n].device = st.st_dev;
     sites[n].file = st.st_ino;
     kind_of[sites[n].choice] = sites[n].kind;
-    unresolved++;
+    hl_fetch_add(&unresolved, 1u);
     hl_store_rel(&site_count, n + 1);
 }
 
 // ------------------------------------------------------------------------- where files lie
-static int visit(struct dl_phdr_info *info, size_t size, void *unused) {
+static void resolve(const char *file, uintptr_t base) {
     struct stat st;
-    (void)size, (void)unused;
-    const char *file = *info->dlpi_name ? info->dlpi_name : "/proc/self/exe";
-    if (file[0] != '/' || stat(file, &st) != 0) return 0;
+    if (file[0] != '/' || stat(file, &st) != 0) return;
     for (unsigned i = 0; i < hl_load(&site_count); i++) {
         site_t *s = &sites[i];
-        if (s->end || s->device != st.st_dev || s->file != st.st_ino) continue;
-        s->begin = info->dlpi_addr + s->offset;
+        if (__atomic_load_n(&s->end, __ATOMIC_RELAXED) || s->device != st.st_dev ||
+            s->file != st.st_ino)
+            continue;
+        s->begin = base + s->offset;
         __atomic_store_n(&s->end, s->begin + s->size, __ATOMIC_RELEASE);
-        unresolved--;
+        hl_fetch_add(&unresolved, -1u);
     }
+}
+
+static int visit(struct dl_phdr_info *info, size_t size, void *unused) {
+    (void)size, (void)unused;
+    resolve(*info->dlpi_name ? info->dlpi_name : "/proc/self/exe", info->dlpi_addr);
     return 0;
 }
 
 void hlp_sites_find(void) {
-    if (unresolved) dl_iterate_phdr(visit, NULL);
+#ifdef DLFO_STRUCT_HAS_EH_DBASE
+    if (!object_of) object_of = (object_of_t *)dlsym(RTLD_DEFAULT, "_dl_find_object");
+#endif
+    if (hl_load(&unresolved)) dl_iterate_phdr(visit, NULL);
 }
 
-bool hlp_sites_wait_for_a_file(void) { return unresolved; }
+// Looks whether a file that was loaded since holds the address: one that was found by its bare name
+// came in by a jump to libc's dlopen(). Takes no lock of the loader's, which some other thread may
+// hold while it waits for the mutex in question. `looked_at`: the last few that were no such file.
+static void look_at(uintptr_t address) {
+#ifdef DLFO_STRUCT_HAS_EH_DBASE
+    static HL_ATOMIC(uintptr_t) looked_at[16];
+    struct dl_find_object found;
+    if (!object_of || object_of((void *)address, &found) != 0) return;
+    uintptr_t begin = (uintptr_t)found.dlfo_map_start;
+    unsigned at = (unsigned)(begin >> 12) % 16;
+    if (hl_load(&looked_at[at]) == begin) return;
+    hl_store(&looked_at[at], begin);
+    int saved = errno;
+    resolve(found.dlfo_link_map->l_name, found.dlfo_link_map->l_addr);
+    errno = saved;
+#else
+    (void)address;
+#endif
+}
+
+bool hlp_sites_wait_for_a_file(void) { return hl_load(&unresolved); }
 
 // The lock a mutex at M, about to be locked from CALLER, should have; NULL: no choice matches.
 static const site_t *chosen(const void *m, const void *caller) {
     uintptr_t data = (uintptr_t)m, code = (uintptr_t)caller - 1;  // inside the call instruction
+    if (hl_unlikely(hl_load(&unresolved))) {
+        look_at(data);
+        if (caller) look_at(code);
+    }
     unsigned n = hl_load_acq(&site_count);
     for (unsigned i = 0; i < n; i++) {
         const site_t *s = &sites[i];

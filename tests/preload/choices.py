@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""choices.py HOTLOCK PRELOAD CHOSEN CHOSEN_CXX SOURCE STATIC MUSL NOTHING: single locks, and doctor.
+"""choices.py HOTLOCK PRELOAD CHOSEN CHOSEN_CXX SOURCE STATIC MUSL NOTHING PLUGIN: single locks.
 
-What `hotlock run --lock WHAT=NAME` finds, moves and refuses; what `hotlock doctor` says. TAP.
+What `hotlock run --lock WHAT=NAME` finds, moves and refuses, and `hotlock try --at WHAT`; what
+`hotlock doctor` says. TAP.
 """
 import json
 import os
@@ -12,10 +13,10 @@ import subprocess
 import sys
 import tempfile
 
-hotlock, preload, chosen, chosen_cxx, source, static, musl, nothing = map(os.path.abspath,
-                                                                          sys.argv[1:])
+(hotlock, preload, chosen, chosen_cxx, source, static, musl, nothing,
+ plugin) = map(os.path.abspath, sys.argv[1:])
 number = bad = 0
-COUNTED = "120000 120000 120000 179994 1 120000\n"
+COUNTED = "120000 120000 120000 179994 1 120000 120000 120000\n"
 COUNTED_CXX = "40000 40000 40000\n"
 
 
@@ -44,17 +45,18 @@ def line_of(mark):
     return 0
 
 
-def under(options, program):
-    return run("run", "--preload", preload, *options, "--", program)
+def under(options, *command):
+    return run("run", "--preload", preload, *options, "--", *command)
 
 
-def moves(what, lock, count, program=chosen, counted=COUNTED):
-    """The program counts right, and so many of its mutexes have got the lock."""
-    code, out, err = under(["--lock", f"{what}={lock}"], program)
-    moved = re.search(rf"^hotlock: choice 1: (\d+) mutex(es)? moved to {lock}$", err, re.M)
+def moves(what, lock, count, program=chosen, counted=COUNTED, words=(), options=(), spins=0):
+    """The program counts right, and so many of its mutexes and spinlocks have got the lock."""
+    code, out, err = under(["--lock", f"{what}={lock}", *options], program, *words)
+    moved = re.search(rf"^hotlock: choice 1: (\d+) mutex(?:es)?(?: and (\d+) spinlocks?)? moved to "
+                      rf"{lock}$", err, re.M)
     found = re.search(rf"^hotlock: choice 1: {re.escape(what)}={lock}: \d", err, re.M)
     case(f"{what}={lock}", (code, out) == (0, counted) and found and moved and
-         int(moved[1]) == count, (code, out, err))
+         (int(moved[1]), int(moved[2] or 0)) == (count, spins), (code, out, err))
 
 
 def refused(name, options, pattern, program=chosen):
@@ -67,6 +69,13 @@ def choices():
     file = os.path.basename(source)
     for lock in ("tas", "ticket", "mcs", "nmcs", "nmcs4", "mcsflag", "qspin", "park"):
         moves("use_here", lock, 2)  # one of them while others wait for it
+        moves("recursive", lock, 1)
+        moves("spin", lock, 0, spins=1)
+    moves("checked", "nmcs", 1)
+    moves("plugin_mutex", "nmcs", 1, counted=COUNTED + "120001\n", options=["--plugin", plugin],
+          words=[os.path.basename(plugin)])
+    moves("plugin_count", "mcs", 1, counted=COUNTED + "120001\n", options=["--plugin", plugin],
+          words=[os.path.basename(plugin)])
     moves(f"{file}:{line_of('HERE')}", "nmcs", 2)
     moves(f"{file}:{line_of('INLINED')}", "mcs", 1)
     moves(f"{file}:{line_of('INIT')}", "nmcs", 1)
@@ -99,6 +108,28 @@ def refusals():
     refused("nothing before =", ["--lock", "=nmcs"], "is no choice; write WHAT=LOCK")
     refused("park is the default", ["--lock", "nmcs", "--lock", "alone=tas"], "the others have 'park'")
     refused("no such file", ["--locks-from", "/no/such"], "cannot read '/no/such'")
+    refused("no such plug-in", ["--plugin", "/no/such", "--lock", "alone=tas"], "--plugin '/no/such'")
+    refused("no plug-in", ["--plugin", source, "--lock", "alone=tas"], "is no library")
+    refused("in a plug-in, untold", ["--lock", "plugin_mutex=nmcs"], "needs --plugin FILE")
+
+
+def tries():
+    """Each lock in one place only: what the program counts is the same, so a verdict comes out."""
+    def attempt(*options):
+        return run("try", "--preload", preload, "--runs", "2", "--warmup", "0", "--json", *options,
+                   "--", chosen)
+    code, out, err = attempt("--same-output", "--at", "alone", "--at", "spin", "--locks", "nmcs,tas")
+    said = json.loads(out) if code < 2 else {}
+    rows = [(c["lock"], c["ranked"]) for s in said.get("sections", []) for c in s["locks"]]
+    case("try --at", sorted(rows) == [("libc", True), ("nmcs", True), ("tas", True)] and
+         said["at"] == ["alone", "spin"], (code, out, err))
+    for name, options, pattern in (
+            ("try --at nothing", ["--at", "nothing_here"], "'nothing_here' is no function"),
+            ("try --at default", ["--at", "default"], "is no place"),
+            ("try --plugin without --at", ["--plugin", plugin], "give --at WHAT")):
+        code, out, err = attempt(*options)
+        case(name, code == 2 and not out and err.count("\n") == 1 and re.search(pattern, err),
+             (code, out, err))
 
 
 def finding(found, what, state):
@@ -141,6 +172,7 @@ def doctor():
 
 choices()
 refusals()
+tries()
 doctor()
 print(f"1..{number}")
 sys.exit(1 if bad else 0)
