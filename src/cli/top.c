@@ -215,8 +215,8 @@ static void check(options_t *o)
         cli_bad("nothing to watch; give -- CMD, -p PID or -a");
     if (o->counters && (c->pid || c->all || c->command))
         cli_bad("--counters only reads; leave -p, -a and -- CMD out");
-    if (c->command && (c->pid || c->all))
-        cli_bad("-- CMD cannot go with -p or -a; watch one of them");
+    if (c->command && c->pid)
+        cli_bad("-- CMD cannot go with -p; watch one of them");
     if ((c->lock || c->preload) && !c->command)
         cli_bad("--lock and --preload need a program to start; write it after --");
     int terminal = o->live ? open("/dev/tty", O_RDWR | O_CLOEXEC) : STDIN_FILENO;

@@ -91,7 +91,7 @@ static json_t *lock(const profile_t *p, const profile_lock_t *l, const diagnosis
         {"sleep_ns", count(has & HAS_WAIT_SPLIT, l->sleep_ns)},
         {"cpu_spin_share", real(has & HAS_CPU ? l->cpu_spin_share : NAN)},
         {"hold_ns", count(has & HAS_HOLD, l->hold_ns)},
-        {"hold_worst_ns", count(has & HAS_HOLD, l->hold_worst_ns)},
+        {"hold_worst_ns", count(has & HAS_HOLD && l->hold_worst_ns, l->hold_worst_ns)},
         {"hold_samples", count(has & HAS_HOLD, l->hold_samples)},
         {"hold_undisturbed_ns", real(l->hold_undisturbed_ns > 0 ? l->hold_undisturbed_ns : NAN)},
         {"utilisation", real(diagnosis_utilisation(p, l))},
@@ -110,7 +110,7 @@ static json_t *lock(const profile_t *p, const profile_lock_t *l, const diagnosis
         {"advice", text(d->advice)},
         {"bound", real(d->bound)},
         {"wait_histogram", histogram(has & HAS_WAIT, l->wait_hist)},
-        {"hold_histogram", histogram(has & HAS_HOLD, l->hold_hist)},
+        {"hold_histogram", histogram(has & HAS_HOLD && l->hold_worst_ns, l->hold_hist)},
         {"handoff_histogram", histogram(has & HAS_HANDOFF, l->handoff_hist)},
         {"stacks", stacks(p, l)},
     };

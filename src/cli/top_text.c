@@ -92,7 +92,7 @@ static void row(table_t *t, const profile_t *p, const profile_lock_t *l, const d
     duration(t, has & HAS_WAIT, mean(l->wait_ns, l->contended));
     number(t, has & HAS_WAIT, l->wait_worst_ns);
     duration(t, has & HAS_HOLD, mean(l->hold_ns, l->acquisitions));
-    number(t, has & HAS_HOLD, l->hold_worst_ns);
+    number(t, has & HAS_HOLD && l->hold_worst_ns, l->hold_worst_ns); // 0: looked at from outside
     share(t, top_utilisation(p, l));
     duration(t, has & HAS_HANDOFF, mean(l->handoff_ns, l->handoffs));
     number(t, has & HAS_HANDOFF, l->handoff_ns);

@@ -40,7 +40,8 @@ typedef struct {
 
 struct kernel_watch {
     unsigned hz;
-    pid_t pid; // whose locks are joined; 0: nobody's
+    pid_t pid; // whose locks are joined; 0: nobody's, or whoever's runs the command
+    bool command;
     struct kernel_bpf *bpf;
     struct ring_buffer *ring;
     bpf_timers_t timers;
@@ -129,6 +130,7 @@ kernel_watch_t *kernel_watch_start(const top_options_t *o)
     kernel_watch_t *w = cli_alloc(sizeof *w);
     w->hz = o->sample_hz;
     w->pid = o->pid;
+    w->command = o->command != NULL;
     w->finder = spin_new(NULL, 0);
     w->spins = cli_alloc(SPINS_MOST * sizeof *w->spins);
     w->rows = cli_alloc(ROWS_MOST * sizeof *w->rows);
@@ -260,8 +262,11 @@ static void join(const kernel_watch_t *w, profile_lock_t *l, const char *caller,
                  uint64_t user_lock, uint32_t tgid)
 {
     const char *class = kernel_class(caller);
-    if (w->pid && tgid == (uint32_t)w->pid && class && strcmp(class, "futex bucket") == 0)
-        l->joined = user_lock;
+    bool ours = w->command ? tgid != 0 : w->pid && tgid == (uint32_t)w->pid;
+    if (!ours || !class || strcmp(class, "futex bucket") != 0)
+        return;
+    l->joined = user_lock;
+    l->joined_pid = (pid_t)tgid;
 }
 
 static void add_stack(profile_t *p, profile_lock_t *l, profile_role_t role,
@@ -407,7 +412,7 @@ void kernel_watch_fill(kernel_watch_t *w, profile_t *p)
     fill_sites(w, p);
     if (w->hz && all) {
         fill_spins(w, p, all);
-        if (!w->pid) { // else the share is of the program's time
+        if (!w->pid && !w->command) { // else the share is of the program's time
             p->spin_share = p->kernel_spin_share = (double)spinning / (double)all;
         }
     }

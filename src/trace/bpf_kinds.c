@@ -157,7 +157,11 @@ const char *kernel_class(const char *function)
         {"__wake_up", "wait queue"},     {"prepare_to_wait", "wait queue"},
         {"finish_wait", "wait queue"},   {"add_wait_queue", "wait queue"},
         {"rmqueue", "free pages of a zone"}, {"free_pcppages_bulk", "free pages of a zone"},
-        {"free_one_page", "free pages of a zone"}, {NULL, NULL}};
+        {"free_one_page", "free pages of a zone"},
+        // Global ones, for kernels that do not tell the addresses of their variables.
+        {"alloc_pid", "pidmap_lock"},    {"free_pid", "pidmap_lock"},
+        {"__do_wait", "tasklist_lock"},  {"walk_process_tree", "tasklist_lock"},
+        {"cgroup_exit", "css_set_lock"}, {NULL, NULL}};
     for (size_t i = 0; function && classes[i].start; i++)
         if (begins(function, classes[i].start))
             return classes[i].name;

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT
 /*
- * The two things that can be watched with BPF, a process and the kernel, each with the same four
- * verbs, so that both can run over the same seconds and fill one profile.
+ * The two things that can be watched with BPF, a process and the kernel (kernel_watch.h), each with
+ * the same four verbs, so that both can run over the same seconds and fill one profile.
  */
 #ifndef HOTLOCK_TRACE_BPF_WATCH_H
 #define HOTLOCK_TRACE_BPF_WATCH_H
 
+#include "kernel_watch.h"
 #include "profile.h"
 
 typedef struct process_watch process_watch_t;
@@ -13,12 +14,6 @@ process_watch_t *process_watch_start(const top_options_t *o); // bad input: one 
 bool process_watch_poll(process_watch_t *w);                  // false: the process has ended
 void process_watch_fill(process_watch_t *w, profile_t *p);    // all so far; p->wall_s is set
 void process_watch_stop(process_watch_t *w);
-
-typedef struct kernel_watch kernel_watch_t;
-kernel_watch_t *kernel_watch_start(const top_options_t *o);
-void kernel_watch_poll(kernel_watch_t *w);
-void kernel_watch_fill(kernel_watch_t *w, profile_t *p);
-void kernel_watch_stop(kernel_watch_t *w);
 
 // --- what both need (bpf_allowed.c, bpf_timer.c)
 

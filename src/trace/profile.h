@@ -64,7 +64,7 @@ enum {
     HAS_CONTENDED    = 1 << 1,
     HAS_WAIT         = 1 << 2,  // wait_ns, wait_worst_ns, wait_hist
     HAS_WAIT_SPLIT   = 1 << 3,  // spin_ns and sleep_ns
-    HAS_HOLD         = 1 << 4,  // hold_ns, hold_worst_ns, hold_hist
+    HAS_HOLD         = 1 << 4,  // hold_ns; hold_worst_ns, hold_hist if the first is not 0
     HAS_HANDOFF      = 1 << 5,
     HAS_WAITERS      = 1 << 6,
     HAS_OWNERS       = 1 << 7,
@@ -101,6 +101,7 @@ typedef struct {
     profile_stack_t *stacks;
     size_t stack_count, stack_room;
     uint64_t joined;                   // address of the user lock whose futex this kernel lock is
+    pid_t joined_pid;                  // of its process
 } profile_lock_t;
 
 // ------------------------------------------------------------------------- the run

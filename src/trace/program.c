@@ -20,6 +20,7 @@
 #include "../cli/program.h"
 #include "count_read.h"
 #include "hotlock/wait.h"
+#include "kernel_watch.h"
 #include "profile.h"
 #include "record.h"
 #include "record_read.h"
@@ -32,6 +33,7 @@ typedef struct {
     const top_options_t *o;
     char *directory;
     sampler_t *sampler;
+    kernel_watch_t *kernel; // -a; NULL: not asked
     pthread_t thread;
     pthread_mutex_t lock;
     pthread_cond_t done_changed;
@@ -110,6 +112,7 @@ static bool look(const watch_t *w, uint64_t begin) {
     now.wall_s = (double)(hl_now_ns() - begin) / 1e9;
     record_read(w->directory, &now);
     if (w->sampler) sampler_fill(w->sampler, &now);
+    if (w->kernel) kernel_watch_fill(w->kernel, &now);
     bool on = w->o->look(&now, w->o->looker);
     profile_free(&now);
     return on;
@@ -128,6 +131,7 @@ static void *watch(void *arg) {
         pthread_cond_timedwait(&w->done_changed, &w->lock, &at);
         pthread_mutex_unlock(&w->lock);
         sampler_poll(w->sampler);
+        if (w->kernel) kernel_watch_poll(w->kernel);
         uint64_t now = hl_now_ns();
         if (w->o->look && !stopped) {
             stopped = now < next ? !w->o->look(NULL, w->o->looker) : !look(w, begin);
@@ -213,10 +217,11 @@ static void share_cpu(profile_t *p) {
 }
 
 int collect_program(const top_options_t *o, profile_t *p) {
+    kernel_watch_t *kernel = o->all ? kernel_watch_start(o) : NULL; // may end it all
     char *setting, *locks = lock_library(o, &setting);
     char *record = preload_companion(RECORD_LIBRARY, "trace");
     char *file = program_find(o->command[0], record);
-    watch_t w = {.o = o, .lock = PTHREAD_MUTEX_INITIALIZER,
+    watch_t w = {.o = o, .kernel = kernel, .lock = PTHREAD_MUTEX_INITIALIZER,
                  .done_changed = PTHREAD_COND_INITIALIZER, .directory = make_directory()};
     char **env = make_environment(record, locks, setting, w.directory);
     child_spec_t spec = {file, o->command, env, o->seconds, o->look != NULL};
@@ -236,6 +241,8 @@ int collect_program(const top_options_t *o, profile_t *p) {
     share_cpu(p);
     sampler_fill(w.sampler, p);
     sampler_stop(w.sampler);
+    if (kernel) kernel_watch_fill(kernel, p);
+    kernel_watch_stop(kernel);
     p->what = words(o->command);
     p->processors = (unsigned)get_nprocs();
     p->how = "every lock call was counted, every wait timed, and one hold in eight where they are "
@@ -243,6 +250,9 @@ int collect_program(const top_options_t *o, profile_t *p) {
     if (p->samples)
         p->how = "every lock call was counted, every wait timed, and one hold in eight where they "
                  "are frequent; shares of CPU time are of samples";
+    if (o->all)
+        profile_note(p, "the kernel's locks are of the whole machine, seen by BPF while the program "
+                        "ran; their share of CPU time is of every processor's");
     if (!processes)
         profile_note(p, "no process of the program could be recorded: it may be static, or "
                         "unset LD_PRELOAD");

@@ -350,7 +350,7 @@ static void name_joined(profile_t *p)
         profile_lock_t *l = &p->locks[i];
         for (size_t k = 0; l->joined && k < p->lock_count; k++) {
             const profile_lock_t *user = &p->locks[k];
-            if (!user->pid || user->address != l->joined)
+            if (user->pid % PROFILE_EXEC != l->joined_pid || user->address != l->joined)
                 continue;
             free(l->name);
             l->name = user->name ? cli_printf("futex bucket of %s", user->name)

@@ -2,8 +2,8 @@
 // planted.c - programs with planted locks, whose figures are known: the program counts and times
 // for itself what `hotlock top` must find, and writes it as JSON to the file $TRUTH names.
 //
-//   planted SCENE: hot, sleeping, idle, kinds, condition, loop, child, many, paths, words, forever,
-//   killed
+//   planted SCENE: hot, sleeping, idle, kinds, condition, loop, child, many, paths, words, bucket,
+//   threads, forever, killed
 #include <linux/futex.h>
 #include <pthread.h>
 #include <signal.h>
@@ -268,6 +268,38 @@ static void words(void) {
         syscall(SYS_futex, &word[i], FUTEX_WAIT | FUTEX_PRIVATE_FLAG, 0, &at, NULL, 0);
 }
 
+// ------------------------------------------------------------------------- locks of the kernel
+// A futex that is asked to sleep on a value it does not have takes its bucket's lock, and sleeps not.
+static void *hammer(void *arg) {
+    uint64_t end = now() + 1500000000;
+    if (!arg) {
+        pthread_mutex_lock(&store.lock);
+        while (now() < end) usleep(10000);
+        pthread_mutex_unlock(&store.lock);
+    } else if (arg == (void *)1) {
+        usleep(50000);
+        pthread_mutex_lock(&store.lock);
+        pthread_mutex_unlock(&store.lock);
+    } else {
+        while (now() < end)
+            syscall(SYS_futex, &store.lock, FUTEX_WAIT | FUTEX_PRIVATE_FLAG, 77, NULL, NULL, 0);
+    }
+    return NULL;
+}
+
+static void *nothing(void *arg) { return arg; }
+
+// Each thread's number comes from one table of the whole machine.
+static void *starts_threads(void *arg) {
+    (void)arg;
+    for (uint64_t end = now() + 1500000000; now() < end;) {
+        pthread_t id;
+        pthread_create(&id, NULL, nothing, NULL);
+        pthread_join(id, NULL);
+    }
+    return NULL;
+}
+
 // ------------------------------------------------------------------------- ends
 static void *forever(void *arg) {
     (void)arg;
@@ -301,6 +333,8 @@ int main(int argc, char **argv) {
     else if (!strcmp(scene, "many")) many();
     else if (!strcmp(scene, "paths")) paths();
     else if (!strcmp(scene, "words")) words();
+    else if (!strcmp(scene, "bucket")) run(5, hammer);
+    else if (!strcmp(scene, "threads")) run(4, starts_threads);
     else if (!strcmp(scene, "child")) child();
     else if (!strcmp(scene, "forever")) run(2, forever);
     else if (!strcmp(scene, "killed")) {

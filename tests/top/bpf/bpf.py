@@ -3,7 +3,7 @@
 """hotlock top -p and -a against a program that knows its own locks: names, kinds, shares, stacks;
 then what must be refused, and that a program watched a hundred times is none the worse.
 
-bpf.py HOTLOCK PLANTED
+bpf.py HOTLOCK PLANTED SCENES
 """
 import contextlib
 import ctypes
@@ -20,7 +20,7 @@ import tempfile
 sys.path.insert(0, str(pathlib.Path(__file__).parents[2] / "workloads"))
 from tap import check, done, run  # noqa: E402
 
-HOTLOCK, PLANTED = sys.argv[1], sys.argv[2]
+HOTLOCK, PLANTED, SCENES = sys.argv[1:4]  # SCENES: ../planted.c
 LOCKS = ["registry", "session", "table", "gate", "turnstile"]
 NAMES = {"registry": "registry.shard[2].guard", "session": "struct session.door",
          "table": "table.latch", "gate": "gate.busy", "turnstile": "turnstile"}
@@ -174,6 +174,42 @@ def check_kernel(folder):
               names.get("mmap_lock of planted") != "kernel rwsem" and str(names))
         check("and in the same table the program's", NAMES["registry"] not in names and str(names))
     planted.end()
+
+
+def of_machine(scene):
+    """The kernel's locks and a program's, in one table."""
+    r = run(HOTLOCK, "top", "-a", "--json", "--", SCENES, scene)
+    check(f"-a and -- CMD go together: {scene}", r.returncode and f"exit {r.returncode}: {r.stderr}")
+    return json.loads(r.stdout or '{"locks": []}')["locks"]
+
+
+def check_bucket():
+    locks = of_machine("bucket")
+    store = next((l for l in locks if l["name"] == "store.lock"), None)
+    check("the program's mutex is there, with what only its recorder counts",
+          None if store and store["acquisitions"] == 2 and store["contended"] == 1 else store)
+    bucket = [l for l in locks if l["name"] == "futex bucket of store.lock"]
+    check("and the kernel's spinlock of its futex under its name, joined by its address",
+          None if bucket and store and bucket[0]["joined"] == store["address"] and
+          bucket[0]["kind"] == "kernel spinlock" else [(l["name"], l["joined"]) for l in locks[:20]])
+
+
+def check_globals():
+    """A lock there is one of: by its symbol, or where the kernel does not tell, by who takes it."""
+    locks = of_machine("threads")
+    found = next((l for l in locks if l["name"] == "pidmap_lock"), None)
+    takers = {f["function"] for s in (found or {"stacks": []})["stacks"] for f in s["frames"][:2]}
+    check("the lock of the table of process numbers is named", None if found and
+          found["kind"] == "kernel spinlock" else [l["name"] for l in locks[:30]])
+    check("and taken where a thread begins or ends", None if takers & {"alloc_pid", "free_pid"}
+          else takers)
+    told = [l.split()[0] for l in open("/proc/kallsyms", encoding="ascii", errors="replace")
+            if l.split()[2] == "pidmap_lock"]
+    if told and found:
+        check("its address is the symbol's", None if found["address"] and
+              int(found["address"], 16) == int(told[0], 16) else (found["address"], told))
+    else:
+        print("# this kernel does not tell where its variables are (CONFIG_KALLSYMS_ALL)", flush=True)
 
 
 def check_stripped(folder):
@@ -333,6 +369,8 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         check_program(folder)
         check_kernel(folder)
+        check_bucket()
+        check_globals()
         check_stripped(folder)
         check_refusals(folder)
         check_interrupt(folder)
