@@ -121,7 +121,9 @@ HL_INLINE bool hl_nmcs_lock_pooled(hl_queue_t q, uint64_t deadline_ns) {
 
 HL_INLINE void hl_nmcs_release(hl_queue_t q) {
     for (;;) {
-        uintptr_t seen = hl_tail_load(q.tail);
+        // The acquire is for a holder that overtook the queue: an heir that gave up meanwhile, in
+        // hl_abdicate(), cleared `first` before it left the tail to those who came after it.
+        uintptr_t seen = hl_tail_load_acq(q.tail);
         if (seen == HL_HELD) {
             if (hl_tail_cas_rel(q.tail, seen, 0)) return;
             continue;

@@ -88,6 +88,10 @@ HL_INLINE hl_node_t *hl_node_claim(const void *lock, bool *queued) {
         // come before the next one's
         if (!hl_load(&n->claimed) && hl_cas_acq(&n->claimed, 0u, 1u)) return &n->node;
         *queued = true;
+        // Pairs with GONE in hl_queue_wait(), and with hl_settle(). No check needs these orders:
+        // whoever takes a waiter out, or hands it the lock, came to it by its link, after it was made
+        // ready. They are kept, at the price of a time-out, so that a node passes from thread to
+        // thread as a lock does.
         if (lock && hl_load(&n->node.state) == (uintptr_t)lock &&
             hl_cas_acqrel(&n->node.state, (uintptr_t)lock, HL_WAITING))
             return &n->node;
@@ -137,7 +141,7 @@ HL_SLOW bool hl_queue_wait(const void *lock, hl_node_t *me, hl_wait_policy_t pol
         uintptr_t s = hl_load_acq(&me->state);
         if (s == HL_GRANTED || s == HL_HEIR) return true;
         if (hl_past(deadline_ns)) {
-            if (hl_cas_rel(&me->state, s, (uintptr_t)lock)) return false;
+            if (hl_cas_rel(&me->state, s, (uintptr_t)lock)) return false;  // see hl_node_claim()
             continue;
         }
         hl_pause();
@@ -160,7 +164,7 @@ typedef enum { HL_WAS_AWAKE, HL_WAS_ASLEEP, HL_WAS_GONE } hl_was_t;
 // it), to OUT if it is GONE (the caller takes it out).
 HL_INLINE hl_was_t hl_settle(hl_node_t *n, uintptr_t awake) {
     for (;;) {
-        uintptr_t s = hl_load_acq(&n->state), new_ = awake;  // GONE: pairs with hl_queue_wait()
+        uintptr_t s = hl_load_acq(&n->state), new_ = awake;  // GONE: see hl_node_claim()
         hl_was_t was = HL_WAS_AWAKE;
         if (s == HL_SLEEPING) was = HL_WAS_ASLEEP, new_ = HL_HEIR;
         if (hl_is_gone(s)) was = HL_WAS_GONE, new_ = HL_OUT;
