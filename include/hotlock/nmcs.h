@@ -41,7 +41,9 @@ HL_API(NMCS, UNLOCK) bool hl_nmcs_is_locked(const hl_nmcs_t *l);
 // ------------------------------------------------------------------------- the algorithm
 // Written once for both sizes: nmcs keeps addresses, nmcs4 names (see hl_queue_t).
 
-// An arrival that found the lock held and nobody waiting: the releaser waits for this link.
+// An arrival that found the lock held and nobody waiting: the releaser waits for this link. What it
+// publishes is published by the tail as well, since hl_nmcs_release() acquires that. No check needs
+// the orders of the link; they are kept because it is a link like any other.
 HL_INLINE void hl_nmcs_link_first(hl_queue_t q, hl_node_t *n) {
     if (q.first) hl_store_rel(q.first, n);
     else hl_store_rel(q.first_name, (uint16_t)hl_name(q.tail, n));
@@ -51,7 +53,7 @@ HL_INLINE hl_node_t *hl_nmcs_await_first(hl_queue_t q) {
     if (q.first) return hl_await_link(q.first);
     hl_poll_t wait = hl_poll_begin(HL_WAIT_PARK, HL_NO_DEADLINE);
     uint16_t name;
-    while (!(name = hl_load_acq(q.first_name))) (void)hl_poll(&wait);
+    while (!(name = hl_load_acq(q.first_name))) (void)hl_poll(&wait);  // see hl_nmcs_link_first()
     return hl_named(q.tail, name);
 }
 

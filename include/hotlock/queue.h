@@ -89,9 +89,9 @@ HL_INLINE hl_node_t *hl_node_claim(const void *lock, bool *queued) {
         if (!hl_load(&n->claimed) && hl_cas_acq(&n->claimed, 0u, 1u)) return &n->node;
         *queued = true;
         // Pairs with GONE in hl_queue_wait(), and with hl_settle(). No check needs these orders:
-        // whoever takes a waiter out, or hands it the lock, came to it by its link, after it was made
-        // ready. They are kept, at the price of a time-out, so that a node passes from thread to
-        // thread as a lock does.
+        // whoever takes a waiter out, or hands it the lock, came to it by its link, after it was
+        // made ready. They are kept, at the price of a time-out, so that a node passes from thread
+        // to thread as a lock does.
         if (lock && hl_load(&n->node.state) == (uintptr_t)lock &&
             hl_cas_acqrel(&n->node.state, (uintptr_t)lock, HL_WAITING))
             return &n->node;
