@@ -36,6 +36,22 @@ def on(lock, *options):
     return ("lock", ("-D", f"LOCK={lock}", *extra, *(o for part in options for o in part)))
 
 
+# Who has been seen to wait enters before whoever comes later; a sleeper is overtaken HL_ROUNDS times.
+def order(lock, threads, *options):
+    extra = {"mcs": ("-D", "NODE"), "ali": ("-D", "RUN"), "mcsflag": ("-D", "FLAG"),
+             "qspin": ("-D", "FLAG")}.get(lock, ())
+    return ("order", ("-t", str(threads), "-D", f"LOCK={lock}", *extra, "--expiries", "0", *options))
+
+
+def bypass(lock):
+    extra = ("-D", "NODE") if lock == "mcs" else ()
+    return ("bypass", ("-D", f"LOCK={lock}", *extra, "-D", "HL_ROUNDS=2", "--loops", "16", "--expiries",
+                       "0", "--spurious", "0"))
+
+
+# A deadline passes in the queue (clients/late.c): executions are drawn, for there are too many.
+LATE_HEIR = ("late", ("-D", "LOCK=nmcs", "--expiries", "1", "--spurious", "0", "--sleeps", "0",
+                      "--search", "random", "--samples", "100000"))
 ROW = ("-D", "ROW")
 
 
@@ -162,12 +178,8 @@ MUTANTS = [
      on("nmcs", THREE, SPIN)),
     ("nmcs: the node stays in the queue", "nmcs.h", "    hl_nmcs_unlink(q, me);\n    return true;",
      "    return true;", on("nmcs", TWICE, SPIN)),
-    ("nmcs: the first link does not release", "nmcs.h", "if (q.first) hl_store_rel(q.first, n);\n"
-     "    else hl_store_rel", "if (q.first) hl_store(q.first, n);\n    else hl_store_rel",
-     on("nmcs", ONE, SPIN)),
-    ("nmcs4: the first link does not release", "nmcs.h",
-     "else hl_store_rel(q.first_name, (uint16_t)hl_name(q.tail, n));",
-     "else hl_store(q.first_name, (uint16_t)hl_name(q.tail, n));", on("nmcs4", ONE, SPIN)),
+    ("nmcs: a holder that overtook the queue does not acquire the tail", "nmcs.h",
+     "uintptr_t seen = hl_tail_load_acq(q.tail);", "uintptr_t seen = hl_tail_load(q.tail);", LATE_HEIR),
     ("nmcs: joins by a store that loses an arrival", "nmcs.h",
      "if (seen == HL_HELD) hl_nmcs_link_first(q, me);",
      "if ((seen & ~HL_FLAGS) != 0) hl_nmcs_link_first(q, me);", on("nmcs", THREE, SPIN)),
@@ -242,6 +254,50 @@ MUTANTS = [
      "    while (0) {\n        uint64_t seen", ali("RRL", "-D", "HL_ALI_CAP=1")),
     ("ali: the lock is handed on and kept", "ali.h", "        return hl_ali_grant(awake);",
      "        (void)hl_ali_grant(awake); return false;", ali("LLL")),
+    ("ali: an owner runs one request too many", "ali.h", "o->served == HL_ALI_CAP) return",
+     "o->served == HL_ALI_CAP + 1) return", ali("AAR", "-D", "HL_ALI_CAP=1")),
+    ("ali: an owner's count begins again with those who came later", "ali.h",
+     "        o->stack = hl_ali_take(l, &o->async);\n        return false;",
+     "        o->stack = hl_ali_take(l, &o->async);\n        o->served = 0;\n        return false;",
+     ali("AAR", "-D", "HL_ALI_CAP=1")),
+
+    # --- order of arrival
+    ("order: a waiter takes no number", "ticket.h",
+     "    uint16_t mine = hl_fetch_add(&l->half.next, 1);\n"
+     "    if (hl_unlikely(hl_load_acq(&l->half.owner) != mine)) hl_ticket_lock_slow(l, mine);",
+     "    for (uint32_t was = 1;; hl_pause(), was = hl_load(&l->word))\n"
+     "        if (hl_ticket_free(was) && hl_cas_acq(&l->word, was, was + HL_TICKET_ONE)) return;",
+     order("ticket", 2)),
+    ("order: an awake waiter is passed over like a sleeper", "queue.h",
+     "{ return hl_settle(first, HL_GRANTED); }",
+     "{ hl_was_t was = hl_settle(first, HL_HEIR); return was ? was : HL_WAS_ASLEEP; }",
+     order("nmcs", 2)),
+    ("order: newcomers take a lock with a queue", "queue.h",
+     "return seen == 0 || (seen & (HL_FREE | HL_CLOSED)) == HL_FREE;",
+     "return seen == 0 || (seen & HL_FREE);", bypass("nmcs")),
+    ("order: the heir is never owed the lock", "queue.h", "hl_heir_sleep(t, seen, lost == 0, deadline_ns);",
+     "hl_heir_sleep(t, seen, false, deadline_ns);", bypass("nmcs")),
+    ("order: the heir's rounds are not counted", "queue.h", "lost = (lost + 1) % HL_ROUNDS;\n"
+     "        hl_heir_sleep", "lost = 1;\n        hl_heir_sleep", bypass("mcs")),
+    ("order: freeing the lock opens the door", "queue.h", "(seen | HL_FREE) & ~HL_ASLEEP))",
+     "(seen | HL_FREE) & ~(HL_ASLEEP | HL_CLOSED)))", bypass("nmcs4")),
+    ("order: newcomers do not look at the door", "flag.h",
+     "return !hl_load(&f->byte.closed) && hl_flag_take_free(f);", "return hl_flag_take_free(f);",
+     order("mcsflag", 2)),
+    ("order: newcomers do not look at the tail", "flag.h",
+     "return tail_in_word ? !hl_load(&f->half.tail) && hl_flag_take_free(f) :",
+     "return tail_in_word ? hl_flag_take_free(f) :", order("qspin", 2)),
+    ("order: the door is left open", "flag.h",
+     "            if (!(gate & HL_FLAG_CLOSED)) hl_store(&f->byte.closed, 1);\n", "", order("mcsflag", 2)),
+    ("order: ali's newest waiter gets the lock", "ali.h",
+     "if (s == HL_WAITING) awake = r, above = newer;",
+     "if (s == HL_WAITING && !awake) awake = r, above = newer;", order("ali", 2, "-D", "LATE=0")),
+    ("order: ali's owner serves the newest first", "ali.h", "    if (!o->left) hl_ali_gather(o);\n"
+     "    hl_ali_req_t *r = hl_ali_pop(o);", "    if (!o->left) hl_ali_gather(o);\n"
+     "    if (o->left == 2) {\n        hl_ali_req_t *x = o->batch[0]; o->batch[0] = o->batch[1];\n"
+     "        o->batch[1] = x, hl_ali_link(o->batch[0], o->batch[1]), hl_ali_link(x, NULL);\n"
+     "        o->stack = o->batch[0];\n    }\n"
+     "    hl_ali_req_t *r = hl_ali_pop(o);", order("ali", 2, "-D", "LATE=0", "-D", "WAYS=R")),
     # --- rw
     ("rw: a reader does not acquire", "rw.h", "if (hl_likely(hl_cas_acq(&l->state, s, s + 1))) return true;",
      "if (hl_likely(hl_cas(&l->state, s, s + 1))) return true;", rw("WR", SPIN)),
@@ -321,6 +377,14 @@ def verdict(hotlock, clients, include, question):
     return said[0][:120], False
 
 
+# The mutants that only the questions of order can see: they exclude, publish and end like the lock.
+def plain(name, question):
+    if not name.startswith("order: "):
+        return None
+    lock = next(o for o in question[1] if o.startswith("LOCK="))[5:]
+    return on(lock, ONE, SPIN if question[0] == "order" else PARK)
+
+
 def main():
     hotlock, include, clients, *names = sys.argv[1:]
     todo = [m for m in MUTANTS if not names or any(n in m[0] for n in names)]
@@ -331,6 +395,9 @@ def main():
             where = os.path.join(directory, "include")
             if mutate(include, where, header, old, new):
                 why, dead = verdict(hotlock, clients, where, question)
+                other = plain(name, question)
+                if dead and other and not verdict(hotlock, clients, where, other)[0].startswith("verified"):
+                    why, dead = "the question that does not ask for order sees it as well", False
             else:
                 why, dead = f"no longer fits {header}: the piece must be there exactly once", False
         killed += dead

@@ -4,6 +4,7 @@
 //   -DLOCK=nmcs -DTHREADS=3 -DSECTIONS=1    which lock, how many threads, sections of each
 //   -DWAYS=LUT                              how thread i, section j enters: L lock, U lock_until,
 //                                           T trylock, R run (ali alone); repeated as needed
+//   -DCOLD                  nobody has measured the clock's rate before the threads do
 //   -DPOLICY=HL_WAIT_PARK                   the wait policy
 //   -DLAST_FREES                            the lock stands in memory that the last user frees
 #include <assert.h>
@@ -98,6 +99,9 @@ int main(void) {
     lock = calloc(1, sizeof *lock);
 #ifdef POLICY
     hl_wait_set(POLICY);
+#endif
+#ifndef COLD
+    (void)hl_ns_to_ticks(1);  // measured here once, not by each thread: a thousandth of the executions
 #endif
     for (long i = 0; i < THREADS; i++) pthread_create(&thread[i], NULL, work, (void *)i);
     for (int i = 0; i < THREADS; i++) {

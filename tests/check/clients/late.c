@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: MIT
+// late.c - a waiter's deadline passes in the queue, and another comes: mcs, nmcs and nmcs4.
+//
+// main() holds the lock until a timed waiter is in its queue, frees it, and takes it again if it can:
+// a waiter that is awake has timed out by then, one that sleeps has been made heir and is overtaken.
+// Then another comes. Everybody excludes everybody, and who has no deadline gets in.
+//
+//   -DLOCK=nmcs
+//   -DPOLICY=HL_WAIT_PARK     or HL_WAIT_SPIN
+#include <assert.h>
+#include <pthread.h>
+
+#define HL_STRING_(x) #x
+#define HL_STRING(x) HL_STRING_(x)
+#define HL_JOIN_(a, b, c) a##b##c
+#define HL_JOIN(a, b, c) HL_JOIN_(a, b, c)
+#define OF(name) HL_JOIN(hl_, LOCK, name)
+
+#ifndef LOCK
+#define LOCK nmcs
+#endif
+#include HL_STRING(hotlock/LOCK.h)
+
+#ifndef POLICY
+#define POLICY HL_WAIT_PARK
+#endif
+#ifdef NODE
+#define N , &node
+#define NODE_DECL OF(_node_t) node;
+#else
+#define N
+#define NODE_DECL
+#endif
+
+static OF(_t) lock;
+static int sections, inside;
+static HL_ATOMIC(int) gave_up;  // or the deadline passed before it was in the queue
+
+#define TAIL_mcs   hl_load(&lock.tail)
+#define TAIL_nmcs  hl_load(&lock.tail)
+#define TAIL_nmcs4 hl_load(&lock.half.tail)
+#define TAIL       HL_JOIN(TAIL_, LOCK, )
+
+static void section(void) {
+    assert(!inside);
+    inside = 1;
+    sections++;
+    inside = 0;
+}
+
+static void *timed(void *unused) {
+    NODE_DECL
+    if (!OF(_lock_until)(&lock N, hl_now_ns() + 1000000)) {
+        hl_store(&gave_up, 1);
+        return unused;
+    }
+    section();
+    OF(_unlock)(&lock N);
+    return &sections;
+}
+
+static void *patient(void *unused) {
+    NODE_DECL
+    OF(_lock)(&lock N);
+    section();
+    OF(_unlock)(&lock N);
+    return unused;
+}
+
+int main(void) {
+    pthread_t first, second;
+    void *got;
+    NODE_DECL
+    hl_wait_set(POLICY);
+    (void)hl_ns_to_ticks(1);
+    OF(_lock)(&lock N);
+    uintptr_t alone = TAIL;
+    pthread_create(&first, NULL, timed, NULL);
+    while (TAIL == alone && !hl_load(&gave_up)) hl_pause();
+    OF(_unlock)(&lock N);
+    bool again = OF(_trylock)(&lock N);
+    if (again) section();
+    pthread_create(&second, NULL, patient, NULL);
+    if (again) OF(_unlock)(&lock N);
+    pthread_join(first, &got);
+    pthread_join(second, NULL);
+    assert(sections == again + (got != NULL) + 1);
+    assert(!OF(_is_locked)(&lock));
+    return 0;
+}
