@@ -225,14 +225,22 @@ static void loop_begin(loop_t *loop, uintptr_t a, uint64_t value, line_t *l, vm_
     loop->period = loop->looked = 0;
 }
 
+// The thread has spun from then to now; loops inside loops are counted once.
+static void note_spun(ps_t from) {
+    thread_t *t = self;
+    if (from < t->spun_to) from = t->spun_to;
+    t->spun += here->now - from;
+    t->spun_to = here->now;
+}
+
 // One more turn of the same loop has read the same.
 static void loop_goes_round(loop_t *loop) {
     ps_t now = here->now;
     if (loop->looked) went_on(loop->pc, loop->looked);
     loop->looked = 0;
+    note_spun(loop->last);
     loop->period = now - loop->last;
     loop->last = now;
-    self->spun += loop->period;
     loop->last_seen = loop->seen;
     loop->seen = 0;
     loop->loads = 0;
@@ -287,7 +295,7 @@ static bool wait_out(ps_t until) {
     watch_lines();
     sched_park(until);
     ps_t waited = here->now - begin;
-    self->spun += waited;
+    note_spun(begin);
     counts.skipped += waited / period;
     loop->last = here->now;
     if (self->timed_out) loop->looked = loop->last - loop->begin;
@@ -369,8 +377,7 @@ static uint64_t combine(vm_op_t op, uint64_t old, uint64_t x) {
 // The same change of the same line again, with nothing in between: a loop that waits by writing.
 static void note_change(uintptr_t a, uintptr_t pc) {
     thread_t *t = self;
-    if (t->rmw_pc == pc && t->rmw_line == a >> 6)
-        t->spun += t->cpu->now - t->rmw_at;
+    if (t->rmw_pc == pc && t->rmw_line == a >> 6) note_spun(t->rmw_at);
     t->rmw_pc = pc;
     t->rmw_line = a >> 6;
     t->rmw_at = t->cpu->now;
@@ -457,7 +464,7 @@ void engine_pause(vm_site_t at) {
     thread_t *t = self;
     t->cpu->now += machine.pause;
     // a delay between two looks, not counted with a loop of reads
-    if (t->pause_acts == t->acts && !t->loop.turns) t->spun += t->cpu->now - t->pause_at;
+    if (t->pause_acts == t->acts && !t->loop.turns) note_spun(t->pause_at);
     t->pause_acts = t->acts;
     t->pause_at = t->cpu->now;
 }

@@ -179,7 +179,7 @@ struct thread {
     loop_t loop;
     uintptr_t rmw_pc, rmw_line;   // the last atomic change, to see a loop of them
     ps_t rmw_at;
-    ps_t ran, spun;           // time on a CPU; of that, in loops that wait
+    ps_t ran, spun, spun_to;  // time on a CPU; of that, in loops that wait, the last until then
     uint64_t acts, pause_acts;    // what others can see; how much of it at the last pause
     ps_t pause_at;
     uintptr_t calls[MAX_CALLS];

@@ -6,6 +6,7 @@
 #include <link.h>
 #include <linux/futex.h>
 #include <pthread.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -172,7 +173,7 @@ void fiber_make(fiber_t *f, void *stack, size_t size) {
     if (pthread_create(&thread, &attr, fiber_by_threads ? lend : park, f) != 0)
         die("cannot start a thread");
     pthread_attr_destroy(&attr);
-    while (!__atomic_load_n(&f->sp, __ATOMIC_ACQUIRE)) usleep(10);
+    while (!__atomic_load_n(&f->sp, __ATOMIC_ACQUIRE)) sched_yield();
 }
 
 void fiber_host(fiber_t *f) {
