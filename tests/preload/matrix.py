@@ -20,7 +20,8 @@ LOCKS = ["park", "tas", "ticket", "mcs", "nmcs", "nmcs4", "mcsflag", "qspin", "m
 MOVED = "park,for=nmcs:1:c:0+ffffffff@{}"
 LIMIT = float(os.environ.get("HOTLOCK_SCENARIO_LIMIT", 30))  # seconds; a longer run is a hang
 
-# Run with other libraries stacked: what allocators and wrappers have broken.
+# Run with other libraries stacked: what allocators and wrappers have broken. Each of them has another
+# lock, and each library another for the same one, so that every lock meets every library.
 STACKED = ["constructor_of_a_library", "exclusion_mixed", "many_locks", "next_symbol",
            "atfork_reinit", "fork_waiters_unlock", "trade_outside", "cancel_wait",
            "trade_recursive_mutex", "cxx_wait_for", "cxx_futures", "exit_with_locks_held"]
@@ -53,6 +54,9 @@ def scenario_row(program, scenario, columns):
     for name, (preload, lock) in columns.items():
         if "+" in name and scenario not in STACKED:
             continue
+        if lock == "turn":
+            at = list(columns).index(name) + STACKED.index(scenario)
+            lock = LOCKS[at % LOCKS.index("moved")]
         choice = MOVED.format(os.path.abspath(program)) if lock == "moved" else lock
         got = child.run([os.path.abspath(program), scenario], LIMIT, preload, choice)
         cells[name] = cell(native, got)
@@ -88,8 +92,8 @@ def main():
         if not os.path.exists(library):
             print(f"# {name} is not installed: not stacked")
         else:
-            columns[f"{name}+"] = (f"{library}:{preload}", "park")
-            columns[f"+{name}"] = (f"{preload}:{library}", "park")
+            columns[f"{name}+"] = (f"{library}:{preload}", "turn")
+            columns[f"+{name}"] = (f"{preload}:{library}", "turn")
     wanted = [(p, s) for p in args.program
               for s in subprocess.run([p], stdout=subprocess.PIPE, text=True,
                                       check=True).stdout.split() if args.only in s]
@@ -107,7 +111,7 @@ def main():
     plain = [c for c in columns if "+" not in c]
     print_matrix(rows, plain)
     if len(plain) < len(columns):
-        print("# with another preloaded library before and after ours, lock park:")
+        print("# with another preloaded library before and after ours, each lock in turn:")
         print_matrix({s: r for s, r in rows.items() if s in STACKED},
                      [c for c in columns if "+" in c])
     print("# " + LEGEND)
