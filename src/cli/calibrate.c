@@ -527,13 +527,15 @@ static char *processor_name(void)
 
 static error_t parse(int key, char *arg, struct argp_state *state)
 {
+    static cli_word_t none;
     output_t *output = state->input;
     switch (key) {
     case 'o':
         output->file = arg;
         return 0;
-    case ARGP_KEY_ARG:
-        cli_bad("unexpected word '%s'; the command takes only options", arg);
+    case ARGP_KEY_INIT:
+        state->child_inputs[0] = &none;
+        return 0;
     default:
         return ARGP_ERR_UNKNOWN;
     }
@@ -543,9 +545,11 @@ static const struct argp_option options[] = {
     {"output", 'o', "FILE", 0, "Write the machine file to FILE", 1},
     {0},
 };
+static const struct argp_child children[] = {{&cli_word_argp, 0, NULL, 0}, {0}};
 static const struct argp argp = {
     .options = options,
     .parser = parse,
+    .children = children,
     .doc = "Measures this machine into a machine file for hotlock sim: transfers between cores by "
            "distance, invalidation of readers, contended add, pause, futexes. Takes some seconds; "
            "run it on an idle machine. What cannot be measured here is estimated, and says so.",

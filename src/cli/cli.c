@@ -160,6 +160,21 @@ void cli_parse(const struct argp *argp, int argc, char **argv, bool in_order, vo
     argp_parse(&root, argc, argv, flags, NULL, &frame);
 }
 
+static error_t parse_word(int key, char *arg, struct argp_state *state)
+{
+    cli_word_t *w = state->input;
+    if (key != ARGP_KEY_ARG)
+        return ARGP_ERR_UNKNOWN;
+    if (!w->what)
+        cli_bad("unexpected word '%s'; the command takes only options", arg);
+    if (w->word)
+        cli_bad("unexpected word '%s'; one %s at a time", arg, w->what);
+    w->word = arg;
+    return 0;
+}
+
+const struct argp cli_word_argp = {.parser = parse_word};
+
 char **cli_rest(struct argp_state *state)
 {
     char **rest = &state->argv[state->next - 1];

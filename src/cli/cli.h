@@ -33,6 +33,13 @@ extern const cli_command_t cli_commands[]; /* ends with a NULL name */
  */
 void cli_parse(const struct argp *argp, int argc, char **argv, bool in_order, void *input);
 
+/* Child parser of a command that takes one word or none. Its input is a cli_word_t. */
+typedef struct {
+    const char *what; /* "program"; NULL: the command takes only options */
+    const char *word; /* NULL: not given */
+} cli_word_t;
+extern const struct argp cli_word_argp;
+
 /* The rest of the line, "CMD ARG...", when ARGP_KEY_ARG comes; parsing then ends. */
 char **cli_rest(struct argp_state *state);
 

@@ -39,7 +39,8 @@ void doctor_row(doctor_t *d, doctor_weight_t weight, const char *what, const cha
 
 typedef struct {
     output_t output;
-    const char *program, *preload;
+    cli_word_t program;
+    const char *preload;
 } options_t;
 
 enum { KEY_PRELOAD = 0x4c00 };
@@ -55,21 +56,18 @@ static error_t parse(int key, char *arg, struct argp_state *state)
     switch (key) {
     case ARGP_KEY_INIT:
         state->child_inputs[0] = &o->output;
+        state->child_inputs[1] = &o->program;
         return 0;
     case KEY_PRELOAD:
         o->preload = arg;
-        return 0;
-    case ARGP_KEY_ARG:
-        if (o->program)
-            cli_bad("one program at a time: unexpected word '%s'", arg);
-        o->program = arg;
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;
     }
 }
 
-static const struct argp_child children[] = {{&output_argp, 0, NULL, 0}, {0}};
+static const struct argp_child children[] = {
+    {&output_argp, 0, NULL, 0}, {&cli_word_argp, 0, NULL, 0}, {0}};
 static const struct argp argp = {
     .options = options,
     .parser = parse,
@@ -109,13 +107,13 @@ static void print(const options_t *o, doctor_t *d, const char *file, bool covere
 
 int cmd_doctor(int argc, char **argv)
 {
-    options_t o = {0};
+    options_t o = {.program.what = "program"};
     bool covered = true;
     char *text;
     size_t size;
     cli_parse(&argp, argc, argv, false, &o);
     output_check(&o.output);
-    char *file = o.program ? program_find(o.program, NULL) : NULL;
+    char *file = o.program.word ? program_find(o.program.word, NULL) : NULL;
     char *preload = preload_find(o.preload);
     doctor_t d = {.table = table_new(columns, sizeof columns / sizeof *columns)};
     if (file)

@@ -19,18 +19,17 @@ static const table_column_t columns[] = {
 
 static error_t parse(int key, char *arg, struct argp_state *state)
 {
-    switch (key) {
-    case ARGP_KEY_INIT:
-        state->child_inputs[0] = state->input;
-        return 0;
-    case ARGP_KEY_ARG:
-        cli_bad("unexpected word '%s'; the command takes only options", arg);
-    default:
+    static cli_word_t none;
+    (void)arg;
+    if (key != ARGP_KEY_INIT)
         return ARGP_ERR_UNKNOWN;
-    }
+    state->child_inputs[0] = state->input;
+    state->child_inputs[1] = &none;
+    return 0;
 }
 
-static const struct argp_child children[] = {{&output_argp, 0, NULL, 0}, {0}};
+static const struct argp_child children[] = {
+    {&output_argp, 0, NULL, 0}, {&cli_word_argp, 0, NULL, 0}, {0}};
 static const struct argp argp = {
     .parser = parse,
     .doc = "Lists the locks: bytes of the lock, bytes of a waiter's node, fairness, and whether it "

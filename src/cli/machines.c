@@ -8,27 +8,22 @@
 
 typedef struct {
     output_t output;
-    const char *machine;
+    cli_word_t machine;
 } options_t;
 
 static error_t parse(int key, char *arg, struct argp_state *state)
 {
     options_t *o = state->input;
-    switch (key) {
-    case ARGP_KEY_INIT:
-        state->child_inputs[0] = &o->output;
-        return 0;
-    case ARGP_KEY_ARG:
-        if (o->machine)
-            cli_bad("unexpected word '%s'; one machine at a time", arg);
-        o->machine = arg;
-        return 0;
-    default:
+    (void)arg;
+    if (key != ARGP_KEY_INIT)
         return ARGP_ERR_UNKNOWN;
-    }
+    state->child_inputs[0] = &o->output;
+    state->child_inputs[1] = &o->machine;
+    return 0;
 }
 
-static const struct argp_child children[] = {{&output_argp, 0, NULL, 0}, {0}};
+static const struct argp_child children[] = {
+    {&output_argp, 0, NULL, 0}, {&cli_word_argp, 0, NULL, 0}, {0}};
 static const struct argp argp = {
     .parser = parse,
     .args_doc = "[NAME|FILE]",
@@ -108,12 +103,12 @@ static void print(const place_machine_t *m, const table_t *t, table_format_t for
 
 int cmd_machines(int argc, char **argv)
 {
-    options_t o = {0};
+    options_t o = {.machine.what = "machine"};
     char *text;
     size_t size;
     cli_parse(&argp, argc, argv, false, &o);
     output_check(&o.output);
-    place_machine_t *m = o.machine ? machine_load(o.machine) : NULL;
+    place_machine_t *m = o.machine.word ? machine_load(o.machine.word) : NULL;
     table_t *t = m ? list_numbers(m) : list_machines();
     FILE *f = open_memstream(&text, &size);
     print(m, t, o.output.format, f);
