@@ -85,9 +85,14 @@ static bool is_recursive(const rwlock_t *o) {
     return hl_load(&o->kind) != PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP;
 }
 
+// In slices, if it stands aside for as long as a writer waits: one that gives up tells nobody.
 static bool read_until(rwlock_t *o, uint64_t deadline_ns) {
     uint64_t patience = !is_recursive(o) ? HL_NO_DEADLINE : read_locks ? 0 : PATIENCE_NS;
-    bool got = hl_rw_read_lock_patient(&o->lock, patience, deadline_ns);
+    hlp_slice_t s = {HLP_SLICE_LEAST_NS, deadline_ns};
+    bool got;
+    do got = hl_rw_read_lock_patient(&o->lock, patience,
+                                     is_recursive(o) ? deadline_ns : hlp_next_slice(&s));
+    while (!got && !hl_past(deadline_ns));
     read_locks += got;
     return got;
 }
@@ -116,8 +121,8 @@ static bool pass_the_gate(hl_rw_t *l) {
            hl_cas_acq(&l->state, s, (s & kept) | HL_RW_WRITER);
 }
 
-// Past the gate as hl_rw_lock_slow() goes, but up to it in slices, for a signal may have suspended
-// the writer that stands there.
+// Up to the gate in slices, for a signal may have suspended the writer that stands there. True: at
+// the gate, or *passed it.
 static bool reach_the_gate(hl_rw_t *l, uint64_t deadline_ns, bool *passed) {
     hlp_slice_t s = {HLP_SLICE_LEAST_NS, deadline_ns};
     while (!hl_park_lock_until(&l->writers, hlp_next_slice(&s))) {
@@ -127,6 +132,17 @@ static bool reach_the_gate(hl_rw_t *l, uint64_t deadline_ns, bool *passed) {
     return true;
 }
 
+// Opens the gate without having had the lock. Lets nobody in, which would change the phase: if it
+// changes twice, a reader that has not seen yet that it was let in waits on, and leaves a place it no
+// longer has. So it may change only where nobody is inside, in an unlock. Those who wait go in by
+// themselves: after PATIENCE_NS, or after their slice.
+static void give_up(hl_rw_t *l) {
+    uint64_t s;
+    do s = hl_load(&l->state);
+    while (!hl_cas_acqrel(&l->state, s, s & ~(HL_RW_GATE | HL_RW_ASLEEP | HL_RW_OVERDUE)));
+}
+
+// As hl_rw_lock_slow(), but for these two.
 static __attribute__((noinline)) bool write_slow(hl_rw_t *l, uint64_t deadline_ns) {
     uint64_t begin = 0;
     bool got = false;
@@ -137,9 +153,19 @@ static __attribute__((noinline)) bool write_slow(hl_rw_t *l, uint64_t deadline_n
         if ((got = hl_rw_take(l, s)) || hl_past(deadline_ns)) break;
         if (!hl_rw_stay_awake(&begin)) hl_rw_sleep_at_gate(l, s, deadline_ns);
     }
-    if (!got) hl_rw_give_up(l);
+    if (!got) give_up(l);
     hl_park_unlock(&l->writers);
     return got;
+}
+
+// As hl_rw_trylock(). With a row only the gate shows whether readers are inside.
+static bool try_to_write(hl_rw_t *l) {
+    for (;;) {
+        uint64_t s = hl_load(&l->state);
+        if (s & HL_RW_ROW) return write_slow(l, 0);
+        if (s & (HL_RW_CLOSED | HL_RW_READERS)) return pass_the_gate(l);
+        if (hl_cas_acq(&l->state, s, s | HL_RW_WRITER)) return true;
+    }
 }
 
 static bool write_until(rwlock_t *o, uint64_t deadline_ns) {
@@ -149,7 +175,7 @@ static bool write_until(rwlock_t *o, uint64_t deadline_ns) {
 }
 
 static int trywrlock(rwlock_t *o) {
-    if (!hl_rw_trylock(&o->lock) && !pass_the_gate(&o->lock)) return EBUSY;
+    if (!try_to_write(&o->lock)) return EBUSY;
     hl_store(&o->writer, hlp_self());
     return 0;
 }
@@ -203,7 +229,7 @@ static int rwlock_init(pthread_rwlock_t *rw, const pthread_rwlockattr_t *attr) {
 static int rwlock_destroy(pthread_rwlock_t *rw) {
     if (!is_ours(rw)) return hlp_libc()->pthread_rwlock_destroy(rw);
     rwlock_t *o = ours(rw);
-    if (hl_load(&o->lock.state) & HL_RW_ROW && hl_rw_trylock(&o->lock)) hl_rw_unlock(&o->lock);
+    if (hl_load(&o->lock.state) & HL_RW_ROW && try_to_write(&o->lock)) hl_rw_unlock(&o->lock);
     return 0;
 }
 

@@ -339,6 +339,44 @@ SCENARIO(rwlock_exclusion_half) { count_with(READER, 2); }
 SCENARIO(rwlock_exclusion_readers) { count_with(READER, 100); }
 SCENARIO(rwlock_exclusion_strict) { count_with(STRICT, 10); }
 
+// Writers that mostly give up, among readers: a reader let in twice before it noticed went out more
+// often than it came in.
+static void *write_or_give_up(void *arg) {
+    halves_t *s = arg;
+    for (int i = 0; i < 3000; i++) {
+        struct timespec soon;
+        clock_gettime(CLOCK_MONOTONIC, &soon);
+        soon.tv_nsec += 5000;
+        if (soon.tv_nsec >= 1000000000) soon.tv_sec++, soon.tv_nsec -= 1000000000;
+        if (pthread_rwlock_clockwrlock(&s->rw, CLOCK_MONOTONIC, &soon)) continue;
+        s->first++;
+        s->second++;
+        pthread_rwlock_unlock(&s->rw);
+    }
+    return NULL;
+}
+static void *read_on(void *arg) {
+    halves_t *s = arg;
+    for (int i = 0; i < 3000; i++) {
+        pthread_rwlock_rdlock(&s->rw);
+        if (s->first != s->second) s->torn++;
+        if (i % 16 == 0) sched_yield();
+        pthread_rwlock_unlock(&s->rw);
+    }
+    return NULL;
+}
+static void give_up_among_readers(int kind) {
+    halves_t s = {.writes = 0};
+    pthread_t t[8];
+    make(&s.rw, kind, PTHREAD_PROCESS_PRIVATE);
+    for (int i = 0; i < 8; i++) t[i] = start(i % 2 ? write_or_give_up : read_on, &s);
+    for (int i = 0; i < 8; i++) pthread_join(t[i], NULL);
+    say("torn=%ld", s.torn);
+    say_result("trywr", in_thread(try_write, &s.rw));
+}
+SCENARIO(rwlock_writers_give_up) { give_up_among_readers(READER); }
+SCENARIO(rwlock_writers_give_up_strict) { give_up_among_readers(STRICT); }
+
 SCENARIO(rwlock_across_processes) {
     halves_t *s = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     make(&s->rw, READER, PTHREAD_PROCESS_SHARED);
