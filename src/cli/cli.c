@@ -2,6 +2,7 @@
 /* The frame of the command: options, numbers, lists and one-line errors. */
 #include "cli.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <math.h>
 #include <stdarg.h>
@@ -254,4 +255,28 @@ char *cli_printf(const char *format, ...)
         cli_bad("out of memory");
     va_end(args);
     return text;
+}
+
+char *cli_shell_words(char **words)
+{
+    static const char plain[] = "%+,-./:=@_^";
+    char *line;
+    size_t size;
+    FILE *f = open_memstream(&line, &size);
+    for (char **w = words; *w; w++) {
+        bool quote = !**w;
+        for (const char *c = *w; *c; c++)
+            quote = quote || !(isalnum((unsigned char)*c) || strchr(plain, *c));
+        fputs(w > words ? " " : "", f);
+        if (!quote) {
+            fputs(*w, f);
+            continue;
+        }
+        fputc('\'', f);
+        for (const char *c = *w; *c; c++)
+            fputs(*c == '\'' ? "'\\''" : (char[2]){*c, '\0'}, f);
+        fputc('\'', f);
+    }
+    fclose(f);
+    return line;
 }

@@ -57,6 +57,9 @@ double cli_seconds(const char *option, const char *text); /* above 0 and finite 
 char **cli_list(const char *option, const char *text);
 void cli_free_list(char **list);
 
+/* A command as one line that a shell reads back as it was. Free it. */
+char *cli_shell_words(char **words);
+
 /* malloc() and friends that end the command with one line when memory is out. */
 void *cli_alloc(size_t bytes); /* zeroed */
 void *cli_grow(void *old, size_t count, size_t size);

@@ -2,7 +2,6 @@
 /* The result of `hotlock try` as text, CSV, Markdown or JSON. */
 #include "report.h"
 
-#include <ctype.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -119,31 +118,6 @@ static table_t *section_table(const report_t *r, const section_t *s, const layou
 
 /* ---- text and Markdown ---- */
 
-/* Words that a shell would read back as they were. */
-static char *shell_words(char **words)
-{
-    static const char plain[] = "%+,-./:=@_^";
-    char *line;
-    size_t size;
-    FILE *f = open_memstream(&line, &size);
-    for (char **w = words; *w; w++) {
-        bool quote = !**w;
-        for (const char *c = *w; *c; c++)
-            quote = quote || !(isalnum((unsigned char)*c) || strchr(plain, *c));
-        fputs(w > words ? " " : "", f);
-        if (!quote) {
-            fputs(*w, f);
-            continue;
-        }
-        fputc('\'', f);
-        for (const char *c = *w; *c; c++)
-            fputs(*c == '\'' ? "'\\''" : (char[2]){*c, '\0'}, f);
-        fputc('\'', f);
-    }
-    fclose(f);
-    return line;
-}
-
 /* Breaks between words; later lines begin below the first word after the prefix. */
 static void print_wrapped(const char *prefix, const char *text, FILE *out)
 {
@@ -241,7 +215,7 @@ static void print_sections(const report_t *r, table_format_t format, FILE *out)
 
 static void print_people(const report_t *r, table_format_t format, FILE *out)
 {
-    char *command = shell_words(r->command), *how = describe(r);
+    char *command = cli_shell_words(r->command), *how = describe(r);
     if (format == TABLE_MARKDOWN) {
         fprintf(out, "`%s`\n\n%s\n", command, how);
     } else {

@@ -290,14 +290,8 @@ static char *command_words(const top_options_t *c)
 {
     if (!c->command)
         return NULL;
-    char *text = cli_printf("--");
-    for (char **w = c->command; *w; w++) {
-        bool plain = (*w)[0] && strspn(*w, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
-                                           "0123456789-_=+./:,%@") == strlen(*w);
-        char *more = cli_printf(plain ? "%s %s" : "%s '%s'", text, *w);
-        free(text);
-        text = more;
-    }
+    char *words = cli_shell_words(c->command), *text = cli_printf("-- %s", words);
+    free(words);
     return text;
 }
 

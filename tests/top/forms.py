@@ -154,6 +154,7 @@ def forms():
         r'hotlock_acquisitions_total\{lock="store.lock",.*\} 1200\n', prom) else prom)
     page(report)
     workload()
+    next_command()
 
 
 def page(report):
@@ -174,7 +175,37 @@ def workload():
              "-o", "w")
     check("the exported workload compiles", cc.stderr or None)
     r = run("./w", "2")
-    check("and runs", None if r.returncode == 0 and "20000 sections" in r.stdout else r)
+    check("and runs", None if r.returncode == 0 and re.match(r"\d+ sections in ", r.stdout) else r)
+    few = ("--threads", "2", "--lock", "libc,park", "--seeds", "1", "--json")
+    r = run(HOTLOCK, "sim", *few, "w.c")
+    simulated = json.loads(r.stdout or '{"cells": []}')["cells"]
+    check("and is simulated", None if len(simulated) == 2 and not any(
+        c["fault"] for c in simulated) else r)
+    with open("w.c", encoding="utf-8") as f:
+        want = float(re.search(r"held ([\d.e+]+) ns on average", f.read())[1])
+    check("a section takes about as long there as it was measured",
+          None if simulated and all(0.5 < c["per_section_ns"] / want < 2 for c in simulated)
+          else (want, simulated))
+
+
+def next_command():
+    """What the report says to type, typed: only the simulation is cut short."""
+    words = ["a b", "it's", "$HOME", ""]
+    r = run(HOTLOCK, "top", "--", PLANTED, "hot", *words)
+    lines = r.stdout.partition("\nnext: ")[2].splitlines()
+    os.mkdir("bin")
+    os.symlink(HOTLOCK, "bin/hotlock")
+    env = dict(os.environ, PATH=f"{WORK}/bin:{os.environ['PATH']}")
+    typed = [line.strip() for line in lines if line.strip()]
+    check("the next commands are to export a workload and to simulate it",
+          None if len(typed) == 2 and "--export-workload hold.c" in typed[0] and
+          typed[1] == "hotlock sim hold.c" else r.stdout)
+    r = run("sh", "-c", typed[0] if typed else "false", env=env)
+    check("the first works as typed, odd words of the program too",
+          None if r.returncode == 0 and os.path.exists("hold.c") else r)
+    r = run("sh", "-c", f"{typed[-1]} --threads 1 --lock park --seeds 1" if typed else "false",
+            env=env)
+    check("and the second", None if r.returncode == 0 and "park" in r.stdout else r)
 
 
 def report_command():
