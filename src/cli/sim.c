@@ -22,14 +22,14 @@
 enum {
     KEY_SEEDS = 0x5300, KEY_JITTER, KEY_TIME, KEY_PLACE, KEY_METRIC, KEY_LINES, KEY_SVG, KEY_CC,
     KEY_CFLAG, KEY_LIBRARY, KEY_BUILD, KEY_LIMIT, KEY_REPRODUCE,
-    KEY_EACH
+    KEY_EACH, KEY_DEBUGGER
 };
 
 typedef struct {
     sim_t sim;
     check_build_t build;
     size_t source_count;
-    const char *machine, *threads, *locks, *svg;
+    const char *machine, *threads, *locks, *svg, *debugger;
     bool reproduce;
     output_t output;
 } options_t;
@@ -53,6 +53,8 @@ static const struct argp_option options[] = {
     {"reproduce", KEY_REPRODUCE, NULL, 0,
      "The results of 2002 to 2016 that began hotlock: published beside simulated", 2},
     {"time-limit", KEY_LIMIT, "SECONDS", 0, "Real time a run may take (default 60)", 2},
+    {"debugger", KEY_DEBUGGER, "COMMAND", 0,
+     "Run one seed, with the most threads, behind COMMAND, such as 'gdb --args'", 2},
     {NULL, 'D', "NAME[=VALUE]", 0, "Define a macro", 3},
     {NULL, 'I', "DIR", 0, "Search headers in DIR", 3},
     {NULL, 'L', "DIR", 0, "Search libraries in DIR", 3},
@@ -100,6 +102,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
     case KEY_JITTER: o->sim.jitter = percent("--jitter", arg); return 0;
     case KEY_METRIC: o->sim.metric_text = arg; return 0;
     case KEY_LINES: o->sim.show_lines = true; return 0;
+    case KEY_DEBUGGER: o->debugger = arg; return 0;
     case KEY_EACH: o->sim.each_seed = true; return 0;
     case KEY_SVG: o->svg = arg; return 0;
     case KEY_REPRODUCE: o->reproduce = true; return 0;
@@ -276,6 +279,20 @@ static int simulate(options_t *o)
     return exit_code(s, good);
 }
 
+/* A library that was not compiled for the simulator is no secret, but its work is free. */
+static void tell_unseen(const check_build_t *b)
+{
+    static const char *const harmless[] = {"m", "pthread", "dl", "rt", "c", "stdc++"};
+    for (size_t i = 0; i < b->flag_count; i++) {
+        bool seen = strncmp(b->flags[i], "-l", 2) != 0;
+        for (size_t k = 0; k < sizeof harmless / sizeof *harmless && !seen; k++)
+            seen = strcmp(b->flags[i] + 2, harmless[k]) == 0;
+        if (!seen)
+            fprintf(stderr, "hotlock sim: library '%s' is not simulated: what it does takes no "
+                    "time, and its locks are not there\n", b->flags[i] + 2);
+    }
+}
+
 int cmd_sim(int argc, char **argv)
 {
     options_t o = {
@@ -304,5 +321,8 @@ int cmd_sim(int argc, char **argv)
     choose_locks(&o.sim, o.locks);
     if (!o.sim.path)
         o.sim.path = check_build(&o.build);
-    return o.build.output ? CLI_OK : simulate(&o);
+    tell_unseen(&o.build);
+    if (o.build.output)
+        return CLI_OK;
+    return o.debugger ? sim_debug(&o.sim, o.debugger) : simulate(&o);
 }

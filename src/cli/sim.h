@@ -74,6 +74,9 @@ void sim_cell(sim_t *s, sim_cell_t *c);
 /* A workload that was built for the simulator with hotlock; NULL if NAME is none. Free it. */
 char *sim_workload(const char *name);
 void sim_run(sim_t *s);
+/* One seed of the first lock and the most threads, with the program's words behind COMMAND's; its
+ * exit code. */
+int sim_debug(sim_t *s, const char *command);
 sim_cell_t *sim_at(const sim_t *s, size_t lock, size_t thread);
 void sim_cell_free(sim_cell_t *c);
 

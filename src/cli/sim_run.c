@@ -3,9 +3,11 @@
 #include <errno.h>
 #include <jansson.h>
 #include <math.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/sysinfo.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "child.h"
@@ -118,14 +120,15 @@ static int stand_in(const sim_t *s, const sim_cell_t *c)
     return s->workload ? -1 : hl_kind_by_name(c->lock);
 }
 
-static char **environment_of(const sim_t *s, const sim_cell_t *c, const char *report)
+static char **environment_of(const sim_t *s, const sim_cell_t *c, const char *report, bool debug)
 {
     extern char **environ;
     int jobs = get_nprocs();
     char *machine = machine_settings(s->machine), *cpus = machine_cpus(s->machine);
     char *set =
-        cli_printf("%s jitter=%g seeds=%ld jobs=%d lock=%d skip_main=%d seconds=%g", machine,
-                   s->jitter, s->seeds, jobs, stand_in(s, c), s->workload, s->limit);
+        cli_printf("%s jitter=%g seeds=%ld jobs=%d lock=%d skip_main=%d seconds=%g debug=%d",
+                   machine, s->jitter, s->seeds, jobs, stand_in(s, c), s->workload,
+                   debug ? 0 : s->limit, debug);
     char *threads = cli_printf("%ld", c->threads);
     const char *const pairs[][2] = {{"HOTLOCK_SIM", set}, {"HOTLOCK_SIM_CPUS", cpus},
                                     {"HOTLOCK_SIM_REPORT", report}, {"THREADS", threads}};
@@ -324,7 +327,7 @@ static void add_stderr(sim_cell_t *c, const child_result_t *r)
 
 void sim_cell(sim_t *s, sim_cell_t *c)
 {
-    char *base = report_base(), **argv = command_of(s, c), **env = environment_of(s, c, base);
+    char *base = report_base(), **argv = command_of(s, c), **env = environment_of(s, c, base, false);
     child_spec_t spec = {.path = s->path, .argv = argv, .env = env, .capture = true,
                          .limit = s->limit * (double)s->seeds + LIMIT_SLACK_S};
     child_result_t result;
@@ -347,6 +350,43 @@ void sim_cell(sim_t *s, sim_cell_t *c)
         free(*a);
     free(argv);
     free(base);
+}
+
+/* The words of COMMAND, then those of the program. */
+static char **under(const char *command, char **argv)
+{
+    size_t n = 0, program = 0;
+    char *copy = cli_printf("%s", command), *save = NULL;
+    while (argv[program])
+        program++;
+    char **words = cli_alloc((strlen(command) / 2 + program + 2) * sizeof *words);
+    for (char *w = strtok_r(copy, " ", &save); w; w = strtok_r(NULL, " ", &save))
+        words[n++] = w;
+    if (!n)
+        cli_bad("--debugger '%s' names no command; try --debugger 'gdb --args'", command);
+    memcpy(words + n, argv, program * sizeof *words);
+    return words;
+}
+
+int sim_debug(sim_t *s, const char *command)
+{
+    sim_cell_t c = {.lock = s->locks[0], .threads = s->threads[s->thread_count - 1]};
+    char **words = under(command, command_of(s, &c)), **env = environment_of(s, &c, "", true);
+    int status;
+    pid_t child = fork();
+    if (child == 0) {
+        static const int ours[] = {SIGINT, SIGTERM, SIGHUP};
+        for (size_t i = 0; i < sizeof ours / sizeof *ours; i++)
+            signal(ours[i], SIG_DFL);
+        execvpe(words[0], words, env);
+        fprintf(stderr, "hotlock sim: cannot run '%s': %s\n", words[0], strerror(errno));
+        _exit(CLI_BAD_INPUT);
+    }
+    if (child < 0)
+        cli_bad("cannot start '%s': %s", words[0], strerror(errno));
+    while (waitpid(child, &status, 0) < 0 && errno == EINTR)
+        continue;
+    return WIFEXITED(status) ? WEXITSTATUS(status) : CLI_NO_RESULT;
 }
 
 void sim_cell_free(sim_cell_t *c)

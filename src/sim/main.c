@@ -21,6 +21,7 @@
 machine_t machine;
 settings_t settings = {.lock = -1};
 static int seeds = 1, jobs = 1;
+static bool debug;            // one seed, in this process, for a debugger
 static struct { int argc; char **argv; } program;
 
 // By this symbol the command knows a program that was built to be simulated.
@@ -76,6 +77,7 @@ static const field_t fields[] = {
     {"skip_main", FLAG, &settings.skip_main},
     {"seeds", WHOLE, &seeds},
     {"jobs", WHOLE, &jobs},
+    {"debug", FLAG, &debug},
 };
 
 static void set(const field_t *f, const char *value) {
@@ -209,6 +211,10 @@ int main(int argc, char **argv) {
     program.argc = argc;
     program.argv = argv;
     unsetenv("HOTLOCK_SIM_CPUS");
+    if (debug) {
+        settings.seed = 1;
+        simulate();
+    }
     int running = 0, worst = 0, status;
     for (int next = 1; next <= seeds || running;) {
         if (next <= seeds && running < jobs) {

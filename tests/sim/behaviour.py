@@ -153,6 +153,41 @@ def per_seed():
           "--lines names the inlined function and the one it is in", done.stdout + done.stderr)
 
 
+def workloads():
+    for name in ("counter", "slab", "runqueue", "stat", "fcntl"):
+        done = sim("sim", name, "--seeds", "1", "--threads", "3", "--lock", "pthread_mutex,mcs:spin,ali", "--time", "0.3",
+                   "--json")
+        check(done.returncode == 0 and all(c["rate"] and not c["fault"] for c in cells(done)),
+              f"workload {name}", done.stdout + done.stderr)
+    source, parts = HERE.parents[2], pathlib.Path(HOTLOCK).resolve().parents[1] / "sim" / "programs"
+    with tempfile.TemporaryDirectory() as d:
+        program = f"{d}/pair"
+        built = sim("sim", "--build", program, "-I", INCLUDE, "--library", "m", "--library", "jansson",
+                    *(str(source / "workloads" / f"{f}.c") for f in ("pair", "pair_inline", "pair_called")),
+                    *(str(source / "src" / "lib" / f"{f}.c") for f in ("hotlock", "count")),
+                    str(parts / "libsim-frame.a"), str(parts / "libsim-modules.a"))
+        done = sim("sim", program, "--seeds", "1", "--threads", "1", "--lock", "libc", "--json", "--metric",
+                   '"lock":"exchange.store","form":"reference","min_ns":([0-9.]+)', "--", "--seconds=0.001", "--json")
+        check(done.returncode == 0 and 10 < cells(done)[0]["rate"] < 15, "workload pair: an exchange and a store, alone",
+              built.stderr + done.stdout + done.stderr)
+        check("'jansson' is not simulated" in built.stderr and "'m'" not in built.stderr,
+              "a library that is not simulated is named", built.stderr)
+    done = sim("sim", "counter", "--seeds", "1", "--threads", "384", "--machine", "epyc-9654-2s", "--lock", "mcs:spin",
+               "--time", "0.2", "--json")
+    check(done.returncode == 0 and cells(done)[0]["peak_kib"] < 1 << 20, "384 CPUs in less than 1 GB", done.stdout)
+
+
+def debugger():
+    with tempfile.TemporaryDirectory() as d:
+        commands = pathlib.Path(d) / "commands"
+        commands.write_text("set breakpoint pending on\nbreak take_token\nrun\nbacktrace\ndelete\ncontinue\n")
+        done = sim("sim", str(HERE / "waiting.c"), "--threads", "4", "--lock", "libc", "--debugger",
+                   f"gdb -q -nx -batch -x {commands} --args")
+        check(re.search(r"Breakpoint 1, take_token \(\)", done.stdout) and re.search(r"#1 .* work \(arg=", done.stdout)
+              and "vm_thread_body" in done.stdout and "right 1" in done.stdout,
+              "gdb stops in a simulated function, knows its callers and goes on", done.stdout + done.stderr)
+
+
 def machine(change):
     shipped = sim("machines", "graviton3", "--json")
     numbers = {n["number"]: {"ns" if n["number"] not in PLAIN else "value": n["value"], "kind": n["kind"],
@@ -243,6 +278,8 @@ second_process()
 affinity()
 fibers()
 per_seed()
+workloads()
+debugger()
 refusals()
 objects()
 calibration()
