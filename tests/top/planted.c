@@ -3,7 +3,7 @@
 // for itself what `hotlock top` must find, and writes it as JSON to the file $TRUTH names.
 //
 //   planted SCENE: hot, sleeping, idle, kinds, condition, loop, child, many, paths, words, bucket,
-//   threads, forever, killed
+//   threads, rate, forever, killed
 #include <linux/futex.h>
 #include <pthread.h>
 #include <signal.h>
@@ -300,6 +300,44 @@ static void *starts_threads(void *arg) {
     return NULL;
 }
 
+// ------------------------------------------------------------------------- a million a second
+static atomic_bool over;
+static struct {
+    pthread_mutex_t lock;
+    char apart[88];
+} four[4];
+
+// About a microsecond from lock to lock, on one mutex in turn of four.
+static void *million(void *arg) {
+    uint64_t taken = 0;
+    (void)arg;
+    for (; !atomic_load_explicit(&over, memory_order_relaxed); taken++) {
+        pthread_mutex_t *l = &four[taken & 3].lock;
+        pthread_mutex_lock(l);
+        store.items++;
+        pthread_mutex_unlock(l);
+        for (int i = 0; i < 2500; i++) __asm__ volatile("");
+    }
+    truth.taken += taken;
+    return NULL;
+}
+
+// Measures for a second and a half from when $GO is there: whoever watches has come by then.
+static void rate(void) {
+    const char *go = getenv("GO");
+    pthread_t id;
+    while (go && access(go, F_OK) != 0) usleep(1000);
+    uint64_t cpu = clock_ns(CLOCK_PROCESS_CPUTIME_ID), begin = now();
+    pthread_create(&id, NULL, million, NULL);
+    usleep(1500000);
+    over = true;
+    pthread_join(id, NULL);
+    double wall = (double)(now() - begin), used;
+    used = (double)(clock_ns(CLOCK_PROCESS_CPUTIME_ID) - cpu);
+    fprintf(stderr, "rate: %.0f a second, %.0f a CPU second\n", (double)truth.taken * 1e9 / wall,
+            (double)truth.taken * 1e9 / used);
+}
+
 // ------------------------------------------------------------------------- ends
 static void *forever(void *arg) {
     (void)arg;
@@ -334,6 +372,7 @@ int main(int argc, char **argv) {
     else if (!strcmp(scene, "paths")) paths();
     else if (!strcmp(scene, "words")) words();
     else if (!strcmp(scene, "bucket")) run(5, hammer);
+    else if (!strcmp(scene, "rate")) rate();
     else if (!strcmp(scene, "threads")) run(4, starts_threads);
     else if (!strcmp(scene, "child")) child();
     else if (!strcmp(scene, "forever")) run(2, forever);
