@@ -53,17 +53,18 @@ class Session:
             f.write(text)
         return self.path(name)
 
-    def serve(self, command, address, load):
-        """Exit code, what must be the same, rate, worst wait; load() gives the last three."""
-        server = child.Server(command, listens(address), self.limit, self.path("log"), self.preload,
-                              self.lock)
+    def serve(self, command, answers, load):
+        """Exit code, what must be the same, rate, worst wait; load() gives the last three.
+        ANSWERS: where it listens, or a function that says whether it is ready."""
+        server = child.Server(command, answers if callable(answers) else listens(answers),
+                              self.limit, self.path("log"), self.preload, self.lock)
         result = load() if server.up else ("server is not up: " + server.said()[-300:], None, None)
         code = server.stop()
         return (self.failed or code, *result)
 
     def load(self, command):
         code, out = child.run(command, self.limit)
-        if code != 0:
+        if code != 0 and not self.failed:
             self.failed = f"{command[0]} ended with {code}: {out[-300:]}"
         return out
 
@@ -222,6 +223,9 @@ def postgresql(s):
               "listen_addresses=", "-c", "shared_buffers=16MB"]
     to = ["-h", s.folder, "-U", "hot"]
 
+    def ready():  # it listens before it is
+        return subprocess.run([f"{POSTGRES}/pg_isready", "-q", *to]).returncode == 0
+
     def load():
         s.load([f"{POSTGRES}/pgbench", *to, "-i", "-q", "postgres"])
         out = s.load([f"{POSTGRES}/pgbench", *to, "-c", "8", "-t", "50", "postgres"])
@@ -229,7 +233,7 @@ def postgresql(s):
         same = s.load([f"{POSTGRES}/psql", *to, "-At", "-c",
                        "select count(*) from pgbench_history", "postgres"])
         return (same, float(rate[1]), None) if rate else (out[-300:], None, None)
-    return s.serve(server, s.path(".s.PGSQL.5432"), load)
+    return s.serve(server, ready, load)
 
 
 # Name, package, the files it needs, the session.
