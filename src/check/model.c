@@ -58,14 +58,26 @@ static bool visit(id_t_ p) {
     return c == 2 || (c == 0 && acyclic_from(p));
 }
 
+// Which write must have reached memory for this read? Under tso not the thread's own, which it reads
+// out of its store buffer; but a narrow one gives only its bytes, and the rest come from below it.
+static id_t_ reached(const event_t *e, int thread) {
+    id_t_ w = e->rf;
+    unsigned mask = e->mask;
+    while (model == MODEL_TSO && w != INIT && id_thread(w) == thread) {
+        mask &= ~(unsigned)ev(w)->mask;
+        if (!mask) return INIT;
+        w = ev(w)[-1].rf;
+    }
+    return w;
+}
+
 static bool acyclic_from(id_t_ x) {
     int t = id_thread(x), i = id_index(x);
     event_t *e = ev(x);
     colour[t][i] = 1;
     const before_t *b = &before[t][i];
     bool ok = e->hidden || (visit(b->read) && visit(b->write) && visit(b->barrier));
-    bool own = e->rf != INIT && id_thread(e->rf) == t;
-    if (ok && e->type == EV_READ && !e->hidden) ok = (model == MODEL_TSO && own) || visit(e->rf);
+    if (ok && e->type == EV_READ && !e->hidden) ok = visit(reached(e, t));
     if (ok && (e->type == EV_START || e->type == EV_JOIN)) ok = visit(e->rf);
     if (ok && e->type == EV_WRITE && e->copos != NO_COPOS) {
         const perloc_t *l = &g->loc[e->loc];

@@ -22,8 +22,11 @@ KINDS = {
     "read-modify-writes": ("AXCCSLLD", (2, 3), 7),
     "fences": ("SSLLFFA", (2, 4), 9),
     "waits": ("WSSLAXD", (2, 4), 8),
+    "weak exchanges": ("KKKCSLLA", (2, 3), 7),
+    "mixed sizes": ("BBBHHYSLLX", (2, 3), 8),
     "branches": ("ISSLLCA", (2, 3), 8),
     "shapes": None,
+    "mixed shapes": None,
 }
 # The plain search repeats each execution many times: programs of so many interleavings at most.
 PLAIN_MOST = 1500
@@ -51,10 +54,17 @@ def operation(rng, kind, left):
         return f"W {x} {v} {order(rng, 'rrrras')}"
     if kind in "AX":
         return f"{kind} {x} {rng.randrange(1, 3)} {r} {order(rng, 'ralbs')}"
-    if kind == "C":
+    if kind in "CK":
         success = order(rng, "ralbs")
         failure = order(rng, {"a": "ra", "b": "ra", "s": "ras"}.get(success, "r"))
-        return f"C {x} {rng.randrange(2)} {rng.randrange(1, 3)} {r} {success} {failure}"
+        return f"{kind} {x} {rng.randrange(2)} {rng.randrange(1, 3)} {r} {success} {failure}"
+    h = rng.randrange(2)
+    if kind == "B":
+        return f"B {x} {h} {v} {order(rng, 'rrrrls')}"
+    if kind == "H":
+        return f"H {x} {h} {r} {order(rng, 'rrrras')}"
+    if kind == "Y":
+        return f"Y {x} {h} {v} {r} {order(rng, 'ralbs')}"
     if kind == "I":
         return f"I {r} {rng.randrange(2)} {rng.randrange(1, max(2, left))}"
     return f"F {order(rng, 'albss')}"
@@ -73,9 +83,48 @@ def shape(rng):
     return " | ".join(threads)
 
 
+def mixed_shape(rng):
+    """The same with halves of words: who reads a word sees through a half's store to what lies below."""
+    def access(x, writes, orders):
+        h, o = rng.randrange(2), order(rng, orders)
+        if writes:
+            return rng.choice((f"B {x} {h} {rng.randrange(1, 3)} {o}",) * 2 + (f"S {x} {rng.randrange(1, 3)} {o}",
+                                                                              f"Y {x} {h} 1 1 {o}"))
+        return rng.choice((f"H {x} {h} {rng.choice((0, 2))} {o}", f"L {x} {rng.choice((0, 2))} {o}"))
+    threads = []
+    for _ in range(rng.choice((2, 2, 3))):
+        x = rng.randrange(2)
+        first, last = rng.random() < 0.6, rng.random() < 0.5
+        steps = [access(x, first, "rrl" if first else "rra"), rng.choice(("F s", "F b", "F l", "F a", "", "", "")),
+                 access(1 - x if rng.random() < 0.8 else x, last, "rl" if last else "ra")]
+        threads.append("; ".join(s for s in steps if s))
+    return " | ".join(threads)
+
+
+def message(rng):
+    """A message is passed by half of a word while somebody writes the other half, or the whole."""
+    h = rng.randrange(2)
+    fence = lambda letters: rng.choice(("", "", *(f"F {o}" for o in letters)))
+    def other(orders):
+        return rng.choice((f"B 1 {1 - h} 1 {order(rng, orders)}",) * 2 + (f"Y 1 {1 - h} 1 1 {order(rng, orders)}",
+                                                                       f"A 1 0 1 {order(rng, orders)}"))
+    def look():
+        return rng.choice((f"L 1 2 {order(rng, 'aar')}", f"L 1 2 {order(rng, 'aar')}", f"H 1 {h} 2 a",
+                           f"H 1 {1 - h} 2 a"))
+    sender = ["S 0 1 r", fence("lb"), rng.choice((f"B 1 {h} 1 l", f"B 1 {h} 1 r", f"Y 1 {h} 1 2 l"))]
+    merger = [other("rrl"), fence("as"), rng.choice(("", look())), "L 0 0 r"]
+    receiver = [look(), fence("a"), "L 0 0 r"]
+    parties = [sender, merger] + ([receiver] if rng.random() < 0.7 else [])
+    return " | ".join("; ".join(o for o in party if o) for party in parties)
+
+
 def program(rng, kind):
     if kind == "shapes":
         return shape(rng)
+    if kind == "mixed shapes":
+        return rng.choice((mixed_shape, message, message))(rng)
+    if kind == "weak exchanges" and rng.random() < 0.3:
+        return f"S 0 1 r; S 1 1 l | {operation(rng, 'K', 0)}; K 1 1 2 1 {rng.choice(('r r', 'a r', 'a a'))}; L 0 0 r"
     letters, threads, most = KINDS[kind]
     count = rng.randint(*threads)
     length = [0] * count
@@ -101,7 +150,7 @@ def subject(tool, model, text, search="all"):
     """Count, deadlock and final states that the checker sees."""
     env = dict(os.environ, HL_PROGRAM=text,
                HOTLOCK_CHECK=f"model={model} keep=1 bound=250 search={search} samples=100 "
-                             "seed=1 seconds=20")
+                             "seed=1 seconds=20 weak_failures=1")
     out = subprocess.run([tool], capture_output=True, text=True, env=env)
     count = deadlock = 0
     states = []

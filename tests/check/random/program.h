@@ -7,6 +7,8 @@
 //   A x v r o  fetch-add        X x v r o   exchange      C x e v r o f  compare-exchange
 //   F o        fence            W x v o     wait until x == v
 //   I r v n    skip the next n operations unless register r == v
+//   K x e v r o f  weak compare-exchange
+//   of half h of the location, 0 the lower: B x h v o  store   H x h r o  load   Y x h v r o  exchange
 #ifndef HL_RANDOM_PROGRAM_H
 #define HL_RANDOM_PROGRAM_H
 
@@ -14,7 +16,7 @@
 
 enum { THREADS_MOST = 4, OPS_MOST = 12, LOCATIONS = 4, REGISTERS = 4 };
 
-typedef struct { char kind; int x, v, r, e, order, failure; } op_t;
+typedef struct { char kind; int x, h, v, r, e, order, failure; } op_t;
 typedef struct {
     int threads, ops[THREADS_MOST];
     op_t op[THREADS_MOST][OPS_MOST];
@@ -52,8 +54,15 @@ static inline op_t parse_op(char **s) {
     case 'A':
     case 'X': o.x = number(s); o.v = number(s); o.r = number(s); o.order = letter(s); break;
     case 'C':
+    case 'K':
         o.x = number(s); o.e = number(s); o.v = number(s); o.r = number(s);
         o.order = letter(s); o.failure = letter(s);
+        break;
+    case 'B': o.x = number(s); o.h = number(s); o.v = number(s); o.order = letter(s); break;
+    case 'H': o.x = number(s); o.h = number(s); o.r = number(s); o.order = letter(s); break;
+    case 'Y':
+        o.x = number(s); o.h = number(s); o.v = number(s); o.r = number(s);
+        o.order = letter(s);
         break;
     case 'F': o.order = letter(s); break;
     case 'W': o.x = number(s); o.v = number(s); o.order = letter(s); break;

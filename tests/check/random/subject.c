@@ -2,6 +2,7 @@
 // subject.c - interprets the program in HL_PROGRAM on real atomics and prints its final state.
 #include <pthread.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 
 #include "program.h"
@@ -47,6 +48,7 @@ WAIT_LOOP(SEQ_CST)
 
 static void step(const op_t *o, int *reg) {
     int *p = &memory[o->x];
+    uint16_t *half = (uint16_t *)p + (__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ ? o->h : 1 - o->h);
     int expected = o->e;
     switch (o->kind) {
 #define STORE(m) __atomic_store_n(p, o->v, m)
@@ -56,7 +58,26 @@ static void step(const op_t *o, int *reg) {
 #define XCHG(m) reg[o->r] = __atomic_exchange_n(p, o->v, m)
 #define FENCE(m) __atomic_thread_fence(m)
 #define CAS(m, f) __atomic_compare_exchange_n(p, &expected, o->v, false, m, f)
-#define RELAXED(m) CAS(m, __ATOMIC_RELAXED)
+#define WEAK(m, f) __atomic_compare_exchange_n(p, &expected, o->v, true, m, f)
+#define STORE_HALF(m) __atomic_store_n(half, (uint16_t)o->v, m)
+#define LOAD_HALF(m) reg[o->r] = __atomic_load_n(half, m)
+#define XCHG_HALF(m) reg[o->r] = __atomic_exchange_n(half, (uint16_t)o->v, m)
+// Every pair of orders a compare-exchange may have.
+#define EXCHANGE(with)                                                        \
+    switch (o->order * 8 + o->failure) {                                      \
+    PAIR(with, __ATOMIC_RELAXED, __ATOMIC_RELAXED)                            \
+    PAIR(with, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)                            \
+    PAIR(with, __ATOMIC_RELEASE, __ATOMIC_RELAXED)                            \
+    PAIR(with, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED)                            \
+    PAIR(with, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED)                            \
+    PAIR(with, __ATOMIC_ACQUIRE, __ATOMIC_ACQUIRE)                            \
+    PAIR(with, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)                            \
+    PAIR(with, __ATOMIC_SEQ_CST, __ATOMIC_ACQUIRE)                            \
+    PAIR(with, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST)                            \
+    default: abort();                                                         \
+    }
+#define PAIR(with, success, failure) \
+    case success * 8 + failure: with(success, failure); break;
     case 'S': STORE_ORDER(o->order, STORE); break;
     case 'D': STORE_ORDER(o->order, STORE_REG); break;
     case 'L': LOAD_ORDER(o->order, LOAD); break;
@@ -68,20 +89,11 @@ static void step(const op_t *o, int *reg) {
     case 'A': BY_ORDER(o->order, ADD); break;
     case 'X': BY_ORDER(o->order, XCHG); break;
     case 'F': BY_ORDER(o->order, FENCE); break;
-    case 'C':
-        if (o->failure == __ATOMIC_RELAXED) {
-            BY_ORDER(o->order, RELAXED);
-        } else if (o->failure == __ATOMIC_SEQ_CST) {
-            CAS(__ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
-        } else if (o->order == __ATOMIC_ACQUIRE) {
-            CAS(__ATOMIC_ACQUIRE, __ATOMIC_ACQUIRE);
-        } else if (o->order == __ATOMIC_ACQ_REL) {
-            CAS(__ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);
-        } else {
-            CAS(__ATOMIC_SEQ_CST, __ATOMIC_ACQUIRE);
-        }
-        reg[o->r] = expected;
-        break;
+    case 'B': STORE_ORDER(o->order, STORE_HALF); break;
+    case 'H': LOAD_ORDER(o->order, LOAD_HALF); break;
+    case 'Y': BY_ORDER(o->order, XCHG_HALF); break;
+    case 'C': EXCHANGE(CAS); reg[o->r] = expected; break;
+    case 'K': EXCHANGE(WEAK); reg[o->r] = expected; break;
     }
 }
 
