@@ -133,9 +133,9 @@ static bool reach_the_gate(hl_rw_t *l, uint64_t deadline_ns, bool *passed) {
 }
 
 // Opens the gate without having had the lock. Lets nobody in, which would change the phase: if it
-// changes twice, a reader that has not seen yet that it was let in waits on, and leaves a place it no
-// longer has. So it may change only where nobody is inside, in an unlock. Those who wait go in by
-// themselves: after PATIENCE_NS, or after their slice.
+// changes twice, a reader that has not seen yet that it was let in waits on, and then leaves a place
+// it no longer has. So it may change only where nobody is inside, in an unlock. Those who wait go in
+// by themselves: after PATIENCE_NS, or after their slice.
 static void give_up(hl_rw_t *l) {
     uint64_t s;
     do s = hl_load(&l->state);

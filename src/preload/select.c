@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // select.c - another lock for some mutexes: those that a chosen place in the program locks, or that
-// lie in a chosen variable.
+// lie in a chosen variable; and for the spinlocks in such a variable.
 //
 //   HOTLOCK=lock=park,for=LOCK:N:KIND:BEGIN+SIZE@FILE...   KIND c: code, d: data; numbers in hex
 //

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // slice.h - waiting in slices of time, between which a waiter looks whether the lock is free: one
 // that sleeps until the thread ahead has had its turn would sleep on if a signal has suspended
-// that thread. Each slice is twice as long as the one before, so that those who wait long for a lock that
-// is held cost nothing.
+// that thread. Each slice is twice as long as the one before, so that those who wait long for a lock
+// that is held cost nothing.
 #ifndef HOTLOCK_PRELOAD_SLICE_H
 #define HOTLOCK_PRELOAD_SLICE_H
 

@@ -10,12 +10,13 @@ integer number=0 bad=0
 local folder=${2:a} offered
 
 setup=(
-    "PS1= PS2= RPS1=; unsetopt prompt_sp prompt_cr auto_list auto_menu beep; fpath=(${(q)folder} \$fpath)"
+    'PS1= PS2= RPS1=; unsetopt prompt_sp prompt_cr auto_list auto_menu beep'
+    "fpath=(${(q)folder} \$fpath)"
     'autoload -Uz compinit; compinit -u -D; bindkey "^U" kill-whole-line; bindkey "^I" tell'
     'tell() { _main_complete; print -rn -- "<<E""ND>>" }; zle -C tell complete-word tell'
     # Those that only fill arrays are asked as they are; the others offer.
-    'compadd() { local -a hit; local a; for a; do [[ $a != -[OAD] ]] || { builtin compadd "$@"; return }
-     done; builtin compadd -O hit "$@"; (( ! $#hit )) || print -rn -- "<${(j:><:)hit}>"
+    'compadd() { local -a hit; local a
+     for a; do [[ $a != -[OAD] ]] || { builtin compadd "$@"; return }; done; builtin compadd -O hit "$@"; (( ! $#hit )) || print -rn -- "<${(j:><:)hit}>"
      builtin compadd "$@" }'
     'print -rn -- "<<E""ND>>"'
 )

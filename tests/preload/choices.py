@@ -99,16 +99,16 @@ def choices():
 
 
 def refusals():
-    refused("no such name", ["--lock", "nothing_here=nmcs"], "'nothing_here' is no function, variable")
+    refused("no such name", ["--lock", "nothing_here=nmcs"], "'nothing_here' is no function")
     refused("no such field", ["--lock", "table_t::nothing=nmcs"], "'table_t::nothing'")
     refused("no code on the line", ["--lock", "chosen.c:3=nmcs"], "'chosen.c:3' stands for no code")
     refused("no such lock", ["--lock", "alone=nncs"], "nearest is 'nmcs'")
     refused("not ali", ["--lock", "alone=ali"], "'ali' runs critical sections")
     refused("not libc", ["--lock", "alone=libc"], "one of hotlock's")
     refused("nothing before =", ["--lock", "=nmcs"], "is no choice; write WHAT=LOCK")
-    refused("park is the default", ["--lock", "nmcs", "--lock", "alone=tas"], "the others have 'park'")
+    refused("park is the default", ["--lock", "nmcs", "--lock", "alone=tas"], "the others have")
     refused("no such file", ["--locks-from", "/no/such"], "cannot read '/no/such'")
-    refused("no such plug-in", ["--plugin", "/no/such", "--lock", "alone=tas"], "--plugin '/no/such'")
+    refused("no such plug-in", ["--plugin", "/no/such", "--lock", "alone=tas"], "'/no/such': No")
     refused("no plug-in", ["--plugin", source, "--lock", "alone=tas"], "is no library")
     refused("in a plug-in, untold", ["--lock", "plugin_mutex=nmcs"], "needs --plugin FILE")
 
@@ -118,7 +118,8 @@ def tries():
     def attempt(*options):
         return run("try", "--preload", preload, "--runs", "2", "--warmup", "0", "--json", *options,
                    "--", chosen)
-    code, out, err = attempt("--same-output", "--at", "alone", "--at", "spin", "--locks", "nmcs,tas")
+    code, out, err = attempt("--same-output", "--at", "alone", "--at", "spin", "--locks",
+                             "nmcs,tas")
     said = json.loads(out) if code < 2 else {}
     rows = [(c["lock"], c["ranked"]) for s in said.get("sections", []) for c in s["locks"]]
     case("try --at", sorted(rows) == [("libc", True), ("nmcs", True), ("tas", True)] and

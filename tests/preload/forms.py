@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: MIT
 """forms HOTLOCK INCLUDE FORM CLIENT: the preload's own form of a lock, verified, and its mutants.
 
-FORM is a header of src/preload that defines hl_ticket_flag_t; CLIENT is the checker's program for our
-locks, which includes <hotlock/LOCK.h>. A mutant is one replaced piece, which must occur exactly once,
-and the question that must find it. Prints TAP.
+FORM is a header of src/preload that defines hl_ticket_flag_t; CLIENT is the checker's program for
+our locks, which includes <hotlock/LOCK.h>. A mutant is one replaced piece, which must occur exactly
+once, and the question that must find it. Prints TAP.
 """
 import os
 import re
@@ -51,8 +51,8 @@ def ask(hotlock, include, client, text, options):
         os.mkdir(os.path.join(folder, "hotlock"))
         with open(os.path.join(folder, "hotlock", LOCK + ".h"), "w", encoding="utf-8") as f:
             f.write(text)
-        done = subprocess.run([hotlock, "check", client, "-I", folder, "-I", include, *SMALL, *options],
-                              capture_output=True, text=True)
+        done = subprocess.run([hotlock, "check", client, "-I", folder, "-I", include, *SMALL,
+                               *options], capture_output=True, text=True)
     return done.stdout + done.stderr
 
 

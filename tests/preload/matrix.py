@@ -20,8 +20,8 @@ LOCKS = ["park", "tas", "ticket", "mcs", "nmcs", "nmcs4", "mcsflag", "qspin", "m
 MOVED = "park,for=nmcs:1:c:0+ffffffff@{}"
 LIMIT = float(os.environ.get("HOTLOCK_SCENARIO_LIMIT", 30))  # seconds; a longer run is a hang
 
-# Run with other libraries stacked: what allocators and wrappers have broken. Each of them has another
-# lock, and each library another for the same one, so that every lock meets every library.
+# Run with other libraries stacked: what allocators and wrappers have broken. Each of them has
+# another lock, and each library another for the same one, so that every lock meets every library.
 STACKED = ["constructor_of_a_library", "exclusion_mixed", "many_locks", "next_symbol",
            "atfork_reinit", "fork_waiters_unlock", "trade_outside", "cancel_wait",
            "trade_recursive_mutex", "cxx_wait_for", "cxx_futures", "exit_with_locks_held"]

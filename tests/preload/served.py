@@ -216,7 +216,8 @@ def postgresql(s):
         os.chown(s.folder, NOBODY, NOBODY)
         user = ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups"]
     made = subprocess.run([*user, f"{POSTGRES}/initdb", "-D", data, "-U", "hot", "-A", "trust",
-                           "--no-sync"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+                           "--no-sync"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                          text=True)
     if made.returncode:
         return made.returncode, made.stdout[-300:], None, None
     server = [*user, f"{POSTGRES}/postgres", "-D", data, "-k", s.folder, "-c", "fsync=off", "-c",
