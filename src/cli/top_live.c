@@ -141,6 +141,20 @@ static void line(int y, attr_t attributes, const char *format, ...)
     free(text);
 }
 
+// The columns of the table; the least telling are left out where there is no room.
+static void row(int y, attr_t look, const char *lock, const char *waiting, const char *cpu,
+                const char *rate, const char *waited, const char *hold, const char *held)
+{
+    if (COLS >= 70)
+        line(y, look, "%-*.*s %8s %8s %9s %8s %9s %7s  ", COLS - 58, COLS - 58, lock, waiting, cpu,
+             rate, waited, hold, held);
+    else if (COLS >= 50)
+        line(y, look, "%-*.*s %8s %8s %9s %7s ", COLS - 37, COLS - 37, lock, waiting, cpu, hold,
+             held);
+    else
+        line(y, look, "%-12.12s %8s %8s", lock, waiting, held);
+}
+
 static void show_lock(const top_live_t *v, const profile_t *p, size_t i, int y, double span)
 {
     const profile_lock_t *l = &p->locks[i];
@@ -162,9 +176,24 @@ static void show_lock(const top_live_t *v, const profile_t *p, size_t i, int y, 
     if (isfinite(used))
         snprintf(held, sizeof held, "%.0f %%", 100 * used);
     attr_t look = i == v->selected ? A_REVERSE : A_NORMAL;
-    int name = COLS - 58 < 12 ? 12 : COLS - 58;
-    line(y, look, "%-*.*s %8s %8s %9s %8s %9s %7s  ", name, name, l->name, waiting, cpu, rate,
-         waited, hold, held);
+    row(y, look, l->name, waiting, cpu, rate, waited, hold, held);
+}
+
+// A sentence over several lines; the one below it.
+static int sentence(int y, attr_t attributes, const char *text)
+{
+    while (*text) {
+        size_t length = strlen(text), fits = (size_t)COLS;
+        if (length > fits) {
+            for (length = fits; length > 0 && text[length] != ' ';)
+                length--;
+            length = length ? length : fits;
+        }
+        line(y++, attributes, "%.*s", (int)length, text);
+        text += length;
+        text += strspn(text, " ");
+    }
+    return y;
 }
 
 static int show_stacks(const top_live_t *v, const profile_t *p, const profile_lock_t *l, int y)
@@ -209,18 +238,20 @@ static void show(const top_live_t *v)
     char spin[48] = "";
     if (isfinite(p->spin_share))
         snprintf(spin, sizeof spin, ", %.1f %% of the CPU time spinning", 100 * p->spin_share);
-    line(0, A_BOLD, "%s  %.0f s%s, %zu locks, by %s%s   (h: help, q: end)", v->what, p->wall_s,
-         spin, p->lock_count, sort_names[v->sort], v->paused ? ", paused" : "");
+    static const char keys[] = " (h: help, q: end)";
+    const char *slash = strrchr(v->what, '/');
+    line(0, A_BOLD, "%s  %.0f s, by %s%s, %zu locks%s", slash ? slash + 1 : v->what, p->wall_s,
+         sort_names[v->sort], v->paused ? ", paused" : "", p->lock_count, spin);
+    if (COLS > (int)sizeof keys)
+        mvaddstr(0, COLS - (int)sizeof keys + 1, keys);
     if (v->help) {
         show_help();
         refresh();
         return;
     }
-    int name = COLS - 58 < 12 ? 12 : COLS - 58;
-    line(1, A_UNDERLINE, "%-*s %8s %8s %9s %8s %9s %7s  ", name, "lock", "waiting", "CPU",
-         "taken/s", "waited", "a hold", "held");
+    row(1, A_UNDERLINE, "lock", "waiting", "CPU", "taken/s", "waited", "a hold", "held");
     bool roomy = LINES >= 8 && COLS >= 40;
-    size_t rows = (size_t)(roomy ? LINES / 2 - 1 : LINES - 2);
+    size_t rows = (size_t)(roomy ? LINES / 2 - 2 : LINES - 2);
     rows = LINES < 3 ? 0 : rows;
     size_t first = v->selected >= rows && rows ? v->selected - rows + 1 : 0;
     size_t i = first;
@@ -232,9 +263,9 @@ static void show(const top_live_t *v)
         const profile_lock_t *l = &p->locks[v->selected];
         line(++y, A_BOLD, "%s (%s)%s%s", l->name, l->kind, l->where ? ", " : "",
              l->where ? l->where : "");
-        line(++y, A_NORMAL, "%s", d[v->selected].verdict);
-        line(++y, A_DIM, "%s", d[v->selected].arithmetic);
-        show_stacks(v, p, l, ++y);
+        y = sentence(y + 1, A_NORMAL, d[v->selected].verdict);
+        y = sentence(y, A_DIM, d[v->selected].arithmetic);
+        show_stacks(v, p, l, y);
         diagnosis_free(d, p->lock_count);
     }
     refresh();

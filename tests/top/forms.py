@@ -8,7 +8,6 @@ import html.parser
 import io
 import json
 import os
-import pty
 import re
 import select
 import signal
@@ -19,6 +18,7 @@ import tempfile
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "workloads"))
+from screen import Terminal  # noqa: E402
 from tap import PATIENCE, check, check_bad, done, run  # noqa: E402
 
 HOTLOCK, PLANTED, COUNTED, STATIC = (os.path.abspath(a) for a in sys.argv[1:5])
@@ -270,30 +270,33 @@ def interrupted():
     check("--time ends the watching", None if r.returncode == 0 and report.get("partial") else r)
 
 
-def live():
+def live(rows, columns):
+    """What is on a terminal of this size: all of what matters, each whole."""
     if os.path.exists("begun"):
         os.unlink("begun")
-    pid, terminal = pty.fork()
-    if pid == 0:
-        os.environ.update(TRUTH=os.path.join(WORK, "begun"), TERM="xterm", LINES="24",
-                          COLUMNS="100")
-        os.execv(HOTLOCK, [HOTLOCK, "top", "--live", "--", PLANTED, "forever"])
-    screen, asked, end = b"", False, time.monotonic() + PATIENCE
-    while time.monotonic() < end:
-        if not select.select([terminal], [], [], 1)[0]:
-            continue
-        try:
-            screen += os.read(terminal, 65536)
-        except OSError:
-            break  # it ended
-        if b"store.lock" in screen and not asked:
-            asked = True
-            os.write(terminal, b"sq")
-    if not asked:
-        os.kill(pid, signal.SIGTERM)
-    code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-    check("live: shows the lock, and q ends with the report",
-          None if asked and code == 130 and b"verdict:" in screen else (code, screen[-300:]))
+    where = f"live, {columns}x{rows}"
+    t = Terminal([HOTLOCK, "top", "--live", "--", PLANTED, "forever"], rows, columns,
+                 TRUTH=os.path.join(WORK, "begun"))
+    shown = t.until(lambda lines: any("made others wait" in line for line in lines) or
+                    rows < 24 and any("waited " in line for line in lines), PATIENCE)
+    lines = t.screen.text()
+    words = " ".join(" ".join(lines).split())
+    check(f"{where}: shows the lock, its verdict and its stacks", None if shown and
+          lines[2].startswith("store.lock ") and "store.lock (mutex)" in words else lines)
+    check(f"{where}: says which keys there are", None if lines[0].endswith("(h: help, q: end)")
+          else lines[0])
+    check(f"{where}: the table's columns are whole", None if lines[1].split()[0] == "lock" and
+          lines[1].split()[-1] == "held" and lines[2].endswith("%") else lines[1:3])
+    whole = ("held", "freed with somebody waiting", "waited", "threads on average")
+    check(f"{where}: the arithmetic is whole", None if all(w in words for w in whole) else lines)
+    check(f"{where}: nothing is written beyond it", t.screen.beyond or None)
+    t.key("h")
+    check(f"{where}: h shows the keys", None if t.until(
+        lambda lines: any("stop watching" in line for line in lines), PATIENCE) else
+          t.screen.text())
+    t.key("hsq")
+    code = t.end(PATIENCE)
+    check(f"{where}: q ends with the report", None if code == 130 else code)
 
 
 # ---- counters of named locks
@@ -322,6 +325,7 @@ forms()
 report_command()
 bad()
 interrupted()
-live()
+for size in ((24, 80), (15, 60), (24, 100)):
+    live(*size)
 counters()
 done()
