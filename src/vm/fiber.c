@@ -6,7 +6,6 @@
 #include <link.h>
 #include <linux/futex.h>
 #include <pthread.h>
-#include <sched.h>
 #include <setjmp.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -84,12 +83,18 @@ static _Noreturn void die(const char *what) {
     _exit(2);
 }
 
+static void tell_lent(fiber_t *f) {
+    f->sp = f->base;
+    __atomic_store_n(&f->lent, 1, __ATOMIC_RELEASE);
+    syscall(SYS_futex, &f->lent, FUTEX_WAKE_PRIVATE, 1);
+}
+
 // The real thread never touches its stack again: it sleeps in a loop of pure system calls.
 static void *park(void *arg) {
     fiber_t *f = arg;
     f->tp = thread_pointer();
     f->base = (char *)(((uintptr_t)__builtin_frame_address(0) - 512) & ~(uintptr_t)63);
-    __atomic_store_n(&f->sp, f->base, __ATOMIC_RELEASE);
+    tell_lent(f);
     for (;;) {
 #if defined(__x86_64__)
         long n = SYS_pause;
@@ -135,7 +140,7 @@ static void *lend(void *arg) {
     fiber_t *f = arg;
     f->tp = thread_pointer();
     f->base = (char *)((uintptr_t)__builtin_frame_address(0) & ~(uintptr_t)63);
-    __atomic_store_n(&f->sp, f->base, __ATOMIC_RELEASE);
+    tell_lent(f);
     if (!setjmp(f->turn->begin)) await_turn(f->turn);   // a reset comes back here in its turn
     f->turn->fresh = false;
     f->turn->entry();
@@ -167,13 +172,14 @@ void fiber_make(fiber_t *f, void *stack, size_t size) {
     mprotect(stack, PAGE, PROT_NONE);
     pthread_attr_init(&attr);
     pthread_attr_setstack(&attr, (char *)stack + PAGE, size - PAGE);
-    f->sp = NULL;
+    f->lent = 0;
     f->turn = new_turn();
     f->low = (char *)stack + PAGE;
     if (pthread_create(&thread, &attr, fiber_by_threads ? lend : park, f) != 0)
         die("cannot start a thread");
     pthread_attr_destroy(&attr);
-    while (!__atomic_load_n(&f->sp, __ATOMIC_ACQUIRE)) sched_yield();
+    while (!__atomic_load_n(&f->lent, __ATOMIC_ACQUIRE))
+        syscall(SYS_futex, &f->lent, FUTEX_WAIT_PRIVATE, 0, NULL);
 }
 
 void fiber_host(fiber_t *f) {

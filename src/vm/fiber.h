@@ -17,6 +17,7 @@ typedef struct {
     char *base;               // the stack grows down from here
     char *low;                // lowest usable address; a guard page lies below
     struct turn *turn;        // when threads hand over
+    uint32_t lent;            // a futex: the real thread has filled this in
 } fiber_t;
 extern bool fiber_by_threads;
 

@@ -155,10 +155,11 @@ def per_seed():
 
 def workloads():
     for name in ("counter", "slab", "runqueue", "stat", "fcntl"):
-        done = sim("sim", name, "--seeds", "1", "--threads", "3", "--lock", "pthread_mutex,mcs:spin,ali", "--time", "0.3",
-                   "--json")
-        check(done.returncode == 0 and all(c["rate"] and not c["fault"] for c in cells(done)),
-              f"workload {name}", done.stdout + done.stderr)
+        done = sim("sim", name, "--seeds", "1", "--threads", "3", "--lock", "pthread_mutex,pthread_spin,ali", "--json")
+        good = done.returncode == 0 and all(c["rate"] and not c["fault"] for c in cells(done))
+        check(good, f"workload {name}", done.stdout + done.stderr)
+        spun = [c["spin_share"] for c in cells(done)] if good else []
+        check(good and all(0 <= share <= 1 for share in spun), f"{name} spins no longer than it runs", spun)
     source, parts = HERE.parents[2], pathlib.Path(HOTLOCK).resolve().parents[1] / "sim" / "programs"
     with tempfile.TemporaryDirectory() as d:
         program = f"{d}/pair"
