@@ -5,7 +5,8 @@
 Every lock: 2 threads with lock, trylock and lock_until, each wait policy, the memory freed by the last
 user, calls into the library instead of inline code; 3 threads; 4 threads, bounded: every execution in
 which they arrive one after another, and drawn ones without that. The order of arrival where a lock
-promises one, and how often a sleeper is overtaken. With --all also what takes minutes. Prints TAP; the
+promises one, and how often a sleeper is overtaken. The preload's condition variable and reader-writer
+lock. With --all also what takes minutes. Prints TAP; the
 counts are part of the message, not of the test.
 """
 import os
@@ -20,7 +21,7 @@ QUIET = ("--expiries", "0", "--spurious", "0", "--sleeps", "0")
 SPIN, YIELD, PARK = ("-D", "POLICY=HL_WAIT_SPIN"), ("-D", "POLICY=HL_WAIT_YIELD"), \
     ("-D", "POLICY=HL_WAIT_PARK")
 DRAWN = ("--search", "pct", "--samples", "20000", "--depth", "4")
-DRAWN_LATE = ("--search", "random", "--samples", "60000")
+DRAWN_LATE = ("--search", "random", "--samples", "20000")
 OUT_OF_LINE = ("-D", "HL_INLINE_LOCK=0", "-D", "HL_INLINE_TRYLOCK=0", "-D", "HL_INLINE_UNLOCK=0")
 
 # A loop that sleeps, or is away, and writes its state each time is no wait: such a case may meet the
@@ -61,6 +62,34 @@ def questions_of_order():
             *QUIET, "-D", f"LOCK={lock}", "-D", "HL_ROUNDS=2", "--loops", "16"], False
 
 
+# What the threads do with the preload's condition variable and reader-writer lock (clients/preload_*.c).
+COND = ("WS", "Ws", "WB", "Wb", "TS", "Ts", "TB", "WWb", "WTb")
+COND_FREED = ("WB", "TB", "Wb", "Tb")
+PRELOAD_RW = ("WR", "WW", "WN", "WT", "Wt", "RT")
+PRELOAD_RW_TIMED = ("WW", "WN", "UR", "WV")
+
+
+def questions_of_preload(everything):
+    quiet, jumps = QUIET, ("--expiries", "1", "--spurious", "0", "--sleeps", "0")
+    for ways in COND:
+        asked = (("", quiet), (", interrupted", jumps)) if len(ways) == 2 or everything else (("", quiet),)
+        for what, time in asked:
+            yield "preload", f"condition variable, {ways}{what}", "preload_cond", [
+                "-t", str(len(ways)), "-D", f"WAYS={ways}", *time], False
+    for ways in COND_FREED:
+        yield "preload", f"condition variable, {ways}, then destroyed and freed", "preload_cond", [
+            "-t", "2", "-D", f"WAYS={ways}", *jumps, "-D", "LAST_FREES"], False
+    yield "preload", "condition variable, WS, park", "preload_cond", [
+        "-t", "2", "-D", "WAYS=WS", *quiet, *PARK], False
+    for what, time, all_ways in (("", quiet, PRELOAD_RW), (", slices end", jumps, PRELOAD_RW_TIMED)):
+        for ways in all_ways:
+            yield "preload", f"rwlock, {ways}{what}", "preload_rwlock", [
+                "-t", "2", "-D", f"WAYS={ways}", *time], False
+    for ways in ("WRT", "WWR", "WWN"):
+        yield "preload", f"rwlock, {ways}, slices end, drawn", "preload_rwlock", [
+            "-t", "3", "-D", f"WAYS={ways}", *jumps, *DRAWN_LATE], True
+
+
 def questions(everything):
     """Yield lock, what is asked, client, options, whether a bound is acceptable."""
     for lock in LOCKS:
@@ -84,6 +113,7 @@ def questions(everything):
         yield lock, "3 threads, spin", client, ["-t", "3", *options[2:]], bounded
         yield lock, "4 threads, spin, drawn", client, ["-t", "4", *options[2:], *DRAWN], True
     yield from questions_of_order()
+    yield from questions_of_preload(everything)
     for ways in RW + RW_TIMED + (RW_THREE if everything else ()):
         quiet = QUIET if ways not in RW_TIMED else ("--expiries", "1")
         options = ["-t", str(len(ways)), "-D", f"WAYS={ways}", *quiet]
@@ -112,14 +142,15 @@ def ask(hotlock, include, clients, lock, client, options, limit):
     if client == "library":
         sources.append(os.path.join(clients, "library.c"))
     extra = {"mcs": ("-D", "NODE"), "ali": ("-D", "RUN")}.get(lock, ())
-    return subprocess.run([hotlock, "check", *sources, "-I", include, *SMALL, *extra, *options,
+    return subprocess.run([hotlock, "check", *sources, "-I", include, "-I",
+                           os.path.join(include, os.pardir, "src"), *SMALL, *extra, *options,
                            "--time-limit", str(limit)], capture_output=True, text=True)
 
 
 def main():
     hotlock, include, clients, *rest = sys.argv[1:]
     everything = "--all" in rest
-    chosen = [r for r in rest if r != "--all"] or (*LOCKS, "rw")
+    chosen = [r for r in rest if r != "--all"] or (*LOCKS, "rw", "preload")
     todo = [q for q in questions(everything) if q[0] in chosen]
     print(f"1..{len(todo)}")
     failed = 0

@@ -49,9 +49,16 @@ def bypass(lock):
                        "0", "--spurious", "0"))
 
 
+JUMPS = ("--expiries", "1")
+DRAWN = ("--search", "random", "--samples", "100000")
 # A deadline passes in the queue (clients/late.c): executions are drawn, for there are too many.
-LATE_HEIR = ("late", ("-D", "LOCK=nmcs", "--expiries", "1", "--spurious", "0", "--sleeps", "0",
-                      "--search", "random", "--samples", "100000"))
+LATE_HEIR = ("late", ("-D", "LOCK=nmcs", "--expiries", "1", "--spurious", "0", "--sleeps", "0", *DRAWN))
+def preload(part, ways, *parts):
+    quiet = () if any("--expiries" in p for p in parts) else ("--expiries", "0")
+    return (f"preload_{part}", ("-t", str(len(ways)), "-D", f"WAYS={ways}", *quiet, "--spurious", "0",
+                                "--sleeps", "0", *(o for p in parts for o in p)))
+
+
 ROW = ("-D", "ROW")
 
 
@@ -298,6 +305,43 @@ MUTANTS = [
      "        o->batch[1] = x, hl_ali_link(o->batch[0], o->batch[1]), hl_ali_link(x, NULL);\n"
      "        o->stack = o->batch[0];\n    }\n"
      "    hl_ali_req_t *r = hl_ali_pop(o);", order("ali", 2, "-D", "LATE=0", "-D", "WAYS=R")),
+    # --- the preload's condition variable and reader-writer lock
+    ("cond: a waiter unlocks before it queues", "preload/cond.c",
+     "    append(o, &w->me);\n    count_in_mutex(w, 1);\n    int error = hlp_mutex_unlock(w->mutex);",
+     "    count_in_mutex(w, 1);\n    int error = hlp_mutex_unlock(w->mutex);\n    append(o, &w->me);",
+     preload("cond", "WS")),
+    ("cond: a waiter that is woken as its time comes does not await that", "preload/cond.c",
+     "    while (!queued && sem_wait(&w->woken) != 0) continue;", "", preload("cond", "Ts", JUMPS)),
+    ("cond: who has timed out stays in the queue", "preload/cond.c", "    if (queued) take_out(o, w);", "",
+     preload("cond", "TS", JUMPS)),
+    ("cond: a broadcast follows the link of who is awake", "preload/cond.c",
+     "        next = w->next;\n        sem_post(&w->woken);", "        sem_post(&w->woken);\n"
+     "        next = w->next;", preload("cond", "Wb")),
+    ("cond: a broadcast wakes one", "preload/cond.c",
+     "        next = w->next;\n        sem_post(&w->woken);", "        next = NULL;\n"
+     "        sem_post(&w->woken);", preload("cond", "WWB")),
+    ("cond: who is taken out leaves the queue's end behind", "preload/cond.c",
+     "    else o->last = w->prev;\n", "", preload("cond", "WSWS")),
+    ("cond: an interrupted sleep counts as a wake-up", "preload/cond.c",
+     "while (failed && errno == EINTR);", "while (0);", preload("cond", "WS", JUMPS)),
+    ("cond: destroy does not wait for those on their way out", "preload/cond.c",
+     "    while ((users = hl_load_acq(&o->users)) != USERS_DESTROYING)", "    while (users = 0)",
+     preload("cond", "WB", FREE)),
+    ("cond: destroy does not acquire", "preload/cond.c", "(users = hl_load_acq(&o->users))",
+     "(users = hl_load(&o->users))", preload("cond", "WB", FREE)),
+    ("cond: the last use does not release", "preload/cond.c", "hl_cas_rel(&o->users, users, users - 1)",
+     "hl_cas(&o->users, users, users - 1)", preload("cond", "WB", FREE)),
+    ("cond: the last use does not wake who destroys", "preload/cond.c",
+     "    if (users == (USERS_DESTROYING | 1)) hl_futex_wake", "    if (0) hl_futex_wake",
+     preload("cond", "WB", FREE)),
+    ("rwlock: who reads already stands aside as well", "preload/rwlock.c", "read_locks ? 0 : PATIENCE_NS",
+     "PATIENCE_NS", preload("rwlock", "WN")),
+    ("rwlock: a writer that waits looks at no gate", "preload/rwlock.c",
+     "hl_cas_acq(&l->state, s, (s & kept) | HL_RW_WRITER)", "hl_cas(&l->state, s, (s & kept) | HL_RW_WRITER)",
+     preload("rwlock", "WWW", JUMPS)),
+    ("rwlock: a writer passes the gate with readers inside", "preload/rwlock.c",
+     "!(s & (HL_RW_WRITER | HL_RW_ROW | HL_RW_READERS))", "!(s & (HL_RW_WRITER | HL_RW_ROW))",
+     preload("rwlock", "WRT", DRAWN)),
     # --- rw
     ("rw: a reader does not acquire", "rw.h", "if (hl_likely(hl_cas_acq(&l->state, s, s + 1))) return true;",
      "if (hl_likely(hl_cas(&l->state, s, s + 1))) return true;", rw("WR", SPIN)),
@@ -351,9 +395,12 @@ MUTANTS = [
 
 
 def mutate(include, where, header, old, new):
-    """Copy the headers to `where` with one piece replaced; False if it is not there exactly once."""
+    """Copy the headers to `where`, and the preload beside them, with one piece replaced; False if it is
+    not there exactly once."""
     shutil.copytree(include, where)
-    path = os.path.join(where, "hotlock", header)
+    sources = os.path.join(where, os.pardir, "src")
+    shutil.copytree(os.path.join(include, os.pardir, "src", "preload"), os.path.join(sources, "preload"))
+    path = os.path.join(sources if "/" in header else os.path.join(where, "hotlock"), header)
     with open(path, encoding="utf-8") as f:
         text = f.read()
     if text.count(old) != 1:
@@ -366,7 +413,7 @@ def mutate(include, where, header, old, new):
 def verdict(hotlock, clients, include, question):
     client, options = question
     run = subprocess.run([hotlock, "check", os.path.join(clients, client + ".c"), "-I", include,
-                          "--cflag", "-w", *SMALL, *options], capture_output=True, text=True)
+                          "-I", os.path.join(include, os.pardir, "src"), "--cflag", "-w", *SMALL, *options], capture_output=True, text=True)
     found = re.search(r"^COUNTEREXAMPLE: (.*)$", run.stdout, re.M)
     if run.returncode == 1 and found:
         return found.group(1), True
