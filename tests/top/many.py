@@ -22,7 +22,7 @@ TOP_KB = 400 * 1024       # the command itself, and every process it starts
 
 
 def measured(*options, scene):
-    """Exit code, output, the largest process of the run in kB, and what the scene says of itself."""
+    """Exit code, output, the largest process in kB, and what the scene says of itself."""
     with open(os.path.join(WORK, "out"), "w+b") as out:
         p = subprocess.Popen([HOTLOCK, "top", *options, "--", PLANTED, scene], stdout=out,
                              stdin=subprocess.DEVNULL, env=dict(os.environ, TRUTH=TRUTH))
@@ -93,7 +93,8 @@ def outside():
             out.seek(0)
             report = json.loads(out.read())
     dropped, listed = report["dropped"], len(report["locks"])
-    check("from outside: as many words as there is room for", None if 0 < listed <= 8192 else listed)
+    check("from outside: as many words as there is room for",
+          None if 0 < listed <= 8192 else listed)
     slept = sum(l["contended"] for l in report["locks"])
     check("and the sleeps on others are counted", None if dropped["waits"] or slept < 8192 else
           (dropped, slept))

@@ -171,7 +171,8 @@ def leveldb():
         return
     first = often(inside)[:2]
     check("leveldb: the two locks of every read are waited for most, and named by who takes them",
-          None if all(l["name"].startswith("taken in leveldb_get") for l in first) else rows(inside))
+          None if all(l["name"].startswith("taken in leveldb_get") for l in first)
+          else rows(inside))
     # leveldb_get <- DB::Get() <- the lock: no frame of the library's own lies between.
     direct = [l for l in first if any(frames(s)[1:2] == ["leveldb_get"] for s in l["stacks"])]
     check("leveldb: one is the database's own", None if len(direct) == 1 else rows(inside))

@@ -9,7 +9,8 @@ import struct
 import termios
 import time
 
-TOKEN = re.compile(r"\x1b\[([?0-9;]*)([A-Za-z@])|\x1b[()][A-Z0-9]|\x1b[=>78HMDE]|[\x00-\x1f]|.", re.S)
+TOKEN = re.compile(
+    r"\x1b\[([?0-9;]*)([A-Za-z@])|\x1b[()][A-Z0-9]|\x1b[=>78HMDE]|[\x00-\x1f]|.", re.S)
 
 
 class Screen:
