@@ -278,6 +278,24 @@ static void add_stack(profile_t *p, profile_lock_t *l, profile_role_t role,
     profile_stack(l, role, frames, depth, count, ns);
 }
 
+// Who had it while others waited: a mutex and a writer's semaphore tell whose process, not where.
+static void add_owner(profile_t *p, profile_lock_t *l, const site_key_t *key,
+                      const site_sums_t *s)
+{
+    char *who = cli_printf("%.16s (process %u)", s->owner[0] ? s->owner : "?", key->owner);
+    uint32_t frame = UINT32_MAX;
+    for (size_t i = 0; i < l->stack_count && frame == UINT32_MAX; i++)
+        if (l->stacks[i].role == STACK_HOLDER &&
+            strcmp(p->frames[l->stacks[i].frame[0]].function, who) == 0)
+            frame = l->stacks[i].frame[0];
+    if (frame == UINT32_MAX) {
+        frame = profile_frame(p, 0, 0);
+        p->frames[frame].function = cli_printf("%s", who);
+    }
+    profile_stack(l, STACK_HOLDER, &frame, 1, s->waits, s->wait);
+    free(who);
+}
+
 // ------------------------------------------------------------------------- sums
 static void add_sums(site_sums_t *to, const site_sums_t *s)
 {
@@ -287,6 +305,8 @@ static void add_sums(site_sums_t *to, const site_sums_t *s)
         to->longest = s->longest;
     if (!to->comm[0])
         memcpy(to->comm, s->comm, sizeof to->comm);
+    if (!to->owner[0])
+        memcpy(to->owner, s->owner, sizeof to->owner);
     if (!to->slab[0])
         memcpy(to->slab, s->slab, sizeof to->slab);
     for (size_t i = 0; i < RECORD_HISTOGRAM; i++)
@@ -333,6 +353,8 @@ static void fill_site(kernel_watch_t *w, profile_t *p, const site_key_t *key, si
         l->wait_hist[i] += s->histogram[i];
     if (depth)
         add_stack(p, l, STACK_WAITER, frames, depth, s->waits, s->wait);
+    if (key->owner)
+        add_owner(p, l, key, s);
     join(w, l, caller, key->user_lock, key->tgid);
 }
 

@@ -21,6 +21,7 @@ const volatile __u64 range_end[RANGES] = {0};
 typedef struct {
     __u64 begin;
     site_key_t key;
+    char owner[16];
 } contention_t;
 
 typedef struct {
@@ -113,6 +114,32 @@ static __always_inline __u32 name_of(struct task_struct *task, __u64 lock)
     return SITE_UNNAMED;
 }
 
+/*
+ * A mutex has a word for its owner, and so has a semaphore that a writer holds; the low bits are
+ * flags. Of readers only the last is noted, who may be gone: not told.
+ */
+#define OWNER_FLAGS 7ul
+#define OWNER_READS 1ul
+
+static __always_inline void look_at_owner(contention_t *c, __u64 lock, unsigned int flags)
+{
+    __u64 word = 0, at;
+    if (flags & SITE_MUTEX)
+        at = lock + bpf_core_field_offset(struct mutex, owner);
+    else if (flags & (SITE_READ | SITE_WRITE) && !(flags & (SITE_SPIN | SITE_PERCPU | SITE_RT)))
+        at = lock + bpf_core_field_offset(struct rw_semaphore, owner);
+    else
+        return;
+    if (bpf_probe_read_kernel(&word, sizeof word, (const void *)at) != 0)
+        return;
+    if (!(flags & SITE_MUTEX) && word & OWNER_READS)
+        return;
+    struct task_struct *task = (struct task_struct *)(word & ~OWNER_FLAGS);
+    if (!task || bpf_core_read(&c->key.owner, sizeof c->key.owner, &task->tgid) != 0)
+        return;
+    bpf_core_read(c->owner, sizeof c->owner, &task->comm);
+}
+
 /* The program's lock that is being worked on, if this is a futex call. */
 static __always_inline void in_futex(struct task_struct *task, __u64 *address, __u32 *tgid)
 {
@@ -160,6 +187,7 @@ int BPF_PROG(begins, void *lock, unsigned int flags)
         new.key.stack = -1;
     }
     in_futex(task, &new.key.user_lock, &new.key.tgid);
+    look_at_owner(&new, (__u64)lock, flags);
     new.begin = bpf_ktime_get_ns();
     *c = new;
     return 0;
@@ -192,7 +220,7 @@ int name_address(slab_query_t *q)
     return 0;
 }
 
-static __always_inline void add(const site_key_t *key, __u64 wait)
+static __always_inline void add(const site_key_t *key, const char *owner, __u64 wait)
 {
     site_sums_t *s = bpf_map_lookup_elem(&sites, key);
     if (!s) {
@@ -207,6 +235,7 @@ static __always_inline void add(const site_key_t *key, __u64 wait)
     if (s->waits == 0) {
         name_slab(s->slab, key->lock);
         bpf_get_current_comm(s->comm, sizeof s->comm);
+        __builtin_memcpy(s->owner, owner, sizeof s->owner);
     }
     s->waits++;
     s->wait += wait;
@@ -231,7 +260,7 @@ int BPF_PROG(ends, void *lock, int result)
         if (depth < NESTING && c->key.lock == (__u64)lock) {
             key = c->key;
             n->depth = depth;
-            add(&key, now - c->begin);
+            add(&key, c->owner, now - c->begin);
             c->key.lock = 0;
             return 0;
         }
@@ -244,7 +273,7 @@ int BPF_PROG(ends, void *lock, int result)
     if (!c || c->key.lock != (__u64)lock)
         return 0; /* it began before we did */
     key = c->key;
-    add(&key, now - c->begin);
+    add(&key, c->owner, now - c->begin);
     c->key.lock = 0;
     return 0;
 }

@@ -25,8 +25,16 @@
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 
 /* Only their places in others are asked for. */
-struct rw_semaphore {
+struct owner_word {
     int none;
+};
+
+struct rw_semaphore {
+    struct owner_word owner;
+};
+
+struct mutex {
+    struct owner_word owner;
 };
 
 struct spinlock {

@@ -95,6 +95,8 @@ typedef struct {
     __s32 stack;     /* in the map of stacks; negative: could not be kept */
     __u32 flags;     /* SITE_SPIN..., without what differs from wait to wait */
     __u32 what;      /* site_name_t */
+    __u32 owner;     /* process of the task that had the mutex or rwsem; 0: not known */
+    __u32 spare;
 } site_key_t;
 
 /* The flags of the tracepoint, and those that are the lock's kind. */
@@ -114,6 +116,7 @@ typedef struct {
     __u64 longest;
     char slab[SLAB_NAME]; /* the objects the lock is part of */
     char comm[16]; /* of one that waited */
+    char owner[16]; /* of one that had it */
     __u64 histogram[RECORD_HISTOGRAM];
 } site_sums_t;
 

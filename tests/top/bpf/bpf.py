@@ -172,6 +172,11 @@ def check_kernel(folder):
         names = {l["name"]: l["kind"] for l in result["locks"]}
         check("the kernel's lock of the address space is there and named",
               names.get("mmap_lock of planted") != "kernel rwsem" and str(names))
+        lock = next((l for l in result["locks"] if l["name"] == "mmap_lock of planted"), None)
+        holders = {f["function"] for s in (lock or {"stacks": []})["stacks"]
+                   if s["role"] == "holder" for f in s["frames"]}
+        check("it is the program itself that had it", None if holders ==
+              {f"planted (process {planted.pid})"} else holders)
         check("and in the same table the program's", NAMES["registry"] not in names and str(names))
     planted.end()
 
