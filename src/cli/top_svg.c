@@ -64,7 +64,7 @@ static void share_bar(FILE *out, const top_result_t *r, size_t i)
     char time[32], *text;
     held = isfinite(held) ? fmin(held, 1) : 0;
     handing = isfinite(handing) ? fmin(handing, 1 - held) : 0;
-    label(out, l->name, BAR_LEFT - 10, y + 13, "end", 28);
+    label(out, l->name, BAR_LEFT - 10, y + 13, "end", 25);
     if (known)
         bar(out, "free", BAR_LEFT, BAR_WIDTH, y, "free, and nobody waits");
     else
