@@ -55,46 +55,32 @@ static rec_blame_t end_read(record_slot_t *s) {
     return blame;
 }
 
-#define READ_LOCK(l, call)                                                    \
+// What a read and a write lock call have in common: try, else wait in the caller's own way. READS is
+// a constant. Who reads has no hold of its own in which to charge the wait to its stack.
+#define RW_LOCK(l, reads, attempt, call)                                      \
     do {                                                                      \
         record_slot_t *s_ = find(l);                                          \
         if (!s_) {                                                            \
             rec_lost();                                                       \
             return (call);                                                    \
         }                                                                     \
-        int result_ = rec_next()->pthread_rwlock_tryrdlock(l);                \
+        uint64_t now_ = 0;                                                    \
+        int result_ = rec_next()->attempt(l);                                 \
         bool waited_ = result_ == EBUSY;                                      \
         if (waited_) {                                                        \
             rec_wait_t wait_ = rec_wait_begin(s_, CALLER);                    \
             result_ = (call);                                                 \
-            rec_wait_end(s_, &wait_, result_ == 0, true);                     \
-            rec_flush();                                                      \
-        } else if (result_ != 0) {                                            \
-            return (call);                                                    \
-        }                                                                     \
-        if (result_ == 0) note_read(s_, waited_);                             \
-        return result_;                                                       \
-    } while (0)
-
-#define WRITE_LOCK(l, call)                                                   \
-    do {                                                                      \
-        record_slot_t *s_ = find(l);                                          \
-        if (!s_) {                                                            \
-            rec_lost();                                                       \
-            return (call);                                                    \
-        }                                                                     \
-        int result_ = rec_next()->pthread_rwlock_trywrlock(l);                \
-        uint64_t now_ = 0;                                                    \
-        if (result_ == EBUSY) {                                               \
-            rec_wait_t wait_ = rec_wait_begin(s_, CALLER);                    \
-            result_ = (call);                                                 \
             now_ = rec_wait_end(s_, &wait_, result_ == 0, true);              \
+            if (reads) rec_flush();                                           \
         } else if (result_ != 0) {                                            \
             return (call);                                                    \
         }                                                                     \
-        if (result_ == 0) rec_taken(s_, now_);                                \
+        if (result_ == 0 && (reads)) note_read(s_, waited_);                  \
+        else if (result_ == 0) rec_taken(s_, now_);                           \
         return result_;                                                       \
     } while (0)
+#define READ_LOCK(l, call)  RW_LOCK(l, true, pthread_rwlock_tryrdlock, call)
+#define WRITE_LOCK(l, call) RW_LOCK(l, false, pthread_rwlock_trywrlock, call)
 
 REC_EXPORT int pthread_rwlock_rdlock(pthread_rwlock_t *l) {
     READ_LOCK(l, rec_next()->pthread_rwlock_rdlock(l));
