@@ -107,6 +107,9 @@ def quiet_program():
     check("alone: not a lock problem", None if store["limit"] == "no problem" else store)
     check("alone: most holds keep their processor, and are told from those that do not",
           None if store["hold_undisturbed_ns"] else store)
+    found, brief = store["hold_undisturbed_ns"] or 0, truth["brief_hold"] / truth["brief"]
+    check("alone: a hold takes what it took, though one in eight is timed", None if
+          brief / 3 < found < 3 * brief else (found, brief))
     check("alone: holds are sampled", None if 0 < store["hold_samples"] <= store["acquisitions"]
           else store["hold_samples"])
 

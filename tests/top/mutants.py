@@ -20,13 +20,14 @@ MUTANTS = [
     ("acquisitions are counted twice", "src/trace/record_hold.h", "    s->acquisitions++;",
      "    s->acquisitions += 2;", FIGURES),
     ("a hold stands for one, whatever it was drawn from", "src/trace/record_hold.h",
-     "            s->hold_weight += s->weight;", "            s->hold_weight += 1;", FIGURES),
+     "                s->undisturbed_weight += s->weight;",
+     "                s->undisturbed_weight += 1;", FIGURES),
     ("waits are charged to nobody", "src/trace/record_hold.c",
      "    rec_charge(rec_me.pending, 1, rec_me.pending_ns);", "", FIGURES),
     ("holders are not blamed", "src/trace/record_calls.c",
      "    if (hl_unlikely(b.count)) rec_charge(", "    if (0) rec_charge(", FIGURES),
-    ("a condition wait holds the mutex", "src/trace/record_calls.c",
-     "    rec_blame_t b = rec_freed(z.slot);\n    blame(z.slot, b, caller);", "", FIGURES),
+    ("a condition wait does not take the mutex again", "src/trace/record_calls.c",
+     "    rec_taken(s, now);\n    s->sleeps++;", "    s->sleeps++;", FIGURES),
     ("what found no room is not counted", "src/trace/record_internal.h",
      "(void)hl_fetch_add(&rec_head->lost_acquisitions, 1);", "(void)0;", MANY),
     ("stacks that found no room are not counted", "src/trace/record_stack.c",
@@ -51,12 +52,14 @@ MUTANTS = [
     ("sleeps are half as long", "src/trace/bpf/program.bpf.c", "        s->wait += wait;",
      "        s->wait += s->waits & 1 ? 0 : wait;", BPF),
     ("every glance sees a mutex held", "src/trace/bpf_glance.c",
-     "        return s->word[0] != 0;\n    case HELD_RWLOCK:", "        return true;\n    case HELD_RWLOCK:",
+     "        return s->word[0] != 0;\n    case HELD_RWLOCK:",
+     "        return true;\n    case HELD_RWLOCK:",
      BPF),
     ("holders are waiters", "src/trace/bpf_gather.c", "add_stack(g, p, STACK_HOLDER, w->holder,",
      "add_stack(g, p, STACK_HOLDER, w->waiter,", BPF),
     ("the workload holds ten times as long", "src/cli/top_export.c",
-     "                ldexp(1.5, (int)i) * scale);", "                ldexp(1.5, (int)i) * scale * 10);",
+     "                ldexp(1.5, (int)i) * scale);",
+     "                ldexp(1.5, (int)i) * scale * 10);",
      FORMS),
 ]
 
@@ -94,7 +97,8 @@ def main():
             if made.returncode:
                 wrong = "does not build: " + made.stdout[-600:]
             else:
-                r = subprocess.run(["meson", "test", "-C", folder, test], cwd=tree, timeout=PATIENCE,
+                r = subprocess.run(["meson", "test", "-C", folder, test], cwd=tree,
+                                   timeout=PATIENCE,
                                    stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
                 wrong = f"survives '{test}'" if r.returncode == 0 else None
             shutil.copy2(source / file, tree / file)

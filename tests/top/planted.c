@@ -38,6 +38,7 @@ static void busy(uint64_t ns) {
 // ------------------------------------------------------------------------- the truth
 static struct {
     atomic_uint_fast64_t taken, hold, wait, cpu, spin, long_hold;
+    atomic_uint_fast64_t brief, brief_hold; // those too short to have lost the processor
 } truth;
 
 static void write_truth(void) {
@@ -47,10 +48,13 @@ static void write_truth(void) {
     getrusage(RUSAGE_SELF, &used);
     if (!f) return;
     fprintf(f, "{\"taken\": %llu, \"hold\": %llu, \"wait\": %llu, \"cpu\": %llu, \"spin\": %llu, "
-               "\"long_hold\": %llu, \"pid\": %d, \"rss\": %ld}\n",
+               "\"long_hold\": %llu, \"pid\": %d, \"rss\": %ld, \"brief\": %llu, "
+               "\"brief_hold\": %llu}\n",
             (unsigned long long)truth.taken, (unsigned long long)truth.hold,
             (unsigned long long)truth.wait, (unsigned long long)truth.cpu,
-            (unsigned long long)truth.spin, (unsigned long long)truth.long_hold, (int)getpid(), used.ru_maxrss);
+            (unsigned long long)truth.spin, (unsigned long long)truth.long_hold, (int)getpid(),
+            used.ru_maxrss,
+            (unsigned long long)truth.brief, (unsigned long long)truth.brief_hold);
     fclose(f);
 }
 
@@ -79,6 +83,10 @@ static inline uint64_t section(uint64_t ns, bool sleeping) {
     pthread_mutex_unlock(&store.lock);
     truth.taken++;
     truth.hold += held;
+    if (held < 20000) {
+        truth.brief++;
+        truth.brief_hold += held;
+    }
     truth.wait += got - begin;
     return held;
 }
@@ -269,7 +277,7 @@ static void words(void) {
 }
 
 // ------------------------------------------------------------------------- locks of the kernel
-// A futex that is asked to sleep on a value it does not have takes its bucket's lock, and sleeps not.
+// A futex that is asked to sleep on a value it does not have takes its bucket's lock, no more.
 static void *hammer(void *arg) {
     uint64_t end = now() + 1500000000;
     if (!arg) {
