@@ -333,6 +333,8 @@ void sim_cell(sim_t *s, sim_cell_t *c)
     child_result_t result;
     child_run(&spec, &result);
     c->seeds = cli_alloc((size_t)s->seeds * sizeof *c->seeds);
+    if (result.end == CHILD_LIMIT)
+        c->fault = cli_printf("took longer than --time-limit allows (%g s a seed)", s->limit);
     for (long seed = 1; seed <= s->seeds; seed++) {
         if (result.end == CHILD_INTERRUPTED || c->fault)
             drop_seed(base, seed);

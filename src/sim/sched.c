@@ -277,7 +277,7 @@ static void handle(event_t e) {
 static cpu_t *next_cpu(void) {
     for (;;) {
         uint64_t next = next_key();
-        if (!(++counts.events & 0xffff)) check_limits(next >> SEQUENCE_BITS);
+        if (!(++counts.events & 0xfff)) check_limits(next >> SEQUENCE_BITS);
         if (mine.key && mine.key < next) {
             mine.key = 0;
             return here;
