@@ -21,6 +21,8 @@
 // Phase-fair (Brandenburg and Anderson, ECRTS 2009): an unlock for writing lets in every reader
 // that waits, in the same step in which it gives the lock up, and the next writer waits for them. So
 // a reader waits for one writer at most, and a writer, once at the gate, for the readers inside.
+// A writer whose deadline passes opens the gate; those who waited let themselves in, and the next
+// writer gives those who run the time to.
 // Writers among each other compete as in park.h, without an order.
 //
 // Invariant of the row: readers + sum of the row's counters == readers inside, for whoever has
@@ -247,10 +249,13 @@ HL_INLINE bool hl_rw_read_wait(hl_rw_t *l, uint64_t patience_ns, uint64_t deadli
         if ((s & HL_RW_PHASE) != phase) return true;
         if (hl_past(deadline_ns)) {
             if (hl_cas(&l->state, s, s - HL_RW_WAITING_ONE)) return false;
-        } else if (hl_rw_may_pass(s, patience_ns) || (!(s & HL_RW_WRITER) && hl_past(limit))) {
-            uint64_t in = (s - HL_RW_WAITING_ONE + 1) | HL_RW_OVERDUE;
+        } else if (!(s & HL_RW_CLOSED) || hl_rw_may_pass(s, patience_ns) ||
+                   (!(s & HL_RW_WRITER) && hl_past(limit))) {
+            uint64_t in = s - HL_RW_WAITING_ONE + 1;
+            if (s & HL_RW_GATE) in |= HL_RW_OVERDUE;
             if (!HL_RW_CAS_SC(&l->state, s, in)) continue;
-            if (!(s & HL_RW_OVERDUE) && in & HL_RW_WAITING) hl_rw_wake(l, HL_RW_READER_SLEEPS);
+            bool overdue = in & ~s & HL_RW_OVERDUE;
+            if (overdue && in & HL_RW_WAITING) hl_rw_wake(l, HL_RW_READER_SLEEPS);
             return true;
         } else if (!hl_rw_stay_awake(&begin)) {
             uint64_t until = s & HL_RW_WRITER || limit > deadline_ns ? deadline_ns : limit;
@@ -348,16 +353,24 @@ HL_INLINE bool hl_rw_take(hl_rw_t *l, uint64_t s) {
     return true;
 }
 
-// Opens the gate again without having had the lock.
+// Opens the gate again without having had the lock. Those who wait let themselves in: to let them in
+// here would change the phase while readers whom the last unlock let in may not have seen that yet.
 HL_INLINE void hl_rw_give_up(hl_rw_t *l) {
-    uint64_t s, next;
-    do {
-        s = hl_load(&l->state);
-        next = s & ~(HL_RW_GATE | HL_RW_ASLEEP | HL_RW_OVERDUE);
-        if (!(s & HL_RW_WRITER)) next = hl_rw_let_in(next);
-        // What a writer released to us is released to the readers we let in.
-    } while (!hl_cas_acqrel(&l->state, s, next));
+    uint64_t s;
+    do s = hl_load(&l->state);
+    while (!hl_cas(&l->state, s, s & ~(HL_RW_GATE | HL_RW_ASLEEP | HL_RW_OVERDUE)));
     if (!(s & HL_RW_WRITER) && (s & HL_RW_WAITING)) hl_rw_wake(l, HL_RW_READER_SLEEPS);
+}
+
+// Before the gate is closed again: those whom it kept waiting, and who run, go in first.
+HL_INLINE void hl_rw_after_you(hl_rw_t *l, uint64_t deadline_ns) {
+    uint64_t begin = hl_ticks(), patience = hl_ns_to_ticks(HL_PATIENCE_NS);
+    for (;;) {
+        uint64_t s = hl_load(&l->state);
+        if (!(s & HL_RW_WAITING) || s & HL_RW_CLOSED || hl_past(deadline_ns)) return;
+        hl_pause();
+        if (hl_ticks() - begin > patience) return;
+    }
 }
 
 HL_INLINE void hl_rw_sleep_at_gate(hl_rw_t *l, uint64_t s, uint64_t deadline_ns) {
@@ -377,6 +390,7 @@ HL_SLOW bool hl_rw_lock_slow(hl_rw_t *l, uint64_t deadline_ns) {
     uint64_t begin = 0;
     bool got = false;
     if (!hl_park_lock_until(&l->writers, deadline_ns)) return false;
+    hl_rw_after_you(l, deadline_ns);
     HL_RW_SC(fetch_or, &l->state, HL_RW_GATE);
     for (;;) {
         uint64_t s = HL_RW_SC(load_n, &l->state);

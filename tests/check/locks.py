@@ -37,7 +37,7 @@ FLAG = ("mcsflag", "qspin")
 # What the threads of ali do, one letter each (clients/ali.c).
 ALI = ("RS", "SS", "DA", "AA", "AL", "LA", "RA", "TA", "SL", "XA")
 ALI_TIMED = ("RU", "UA")
-ALI_THREE, ALI_SLOW = ("RRR", "RRL", "RLR", "AAR", "AAL"), ("RLA", "RSA")
+ALI_THREE, ALI_SLOW = ("RRR", "RRL", "RLR", "AAR", "AAL", "RSA"), ("RLA",)
 # What the threads of the reader-writer lock do (clients/rw.c), without and with a row.
 RW = ("WR", "WW", "RR", "WT", "RT", "TT", "Wt", "WP")
 RW_TIMED = ("RU", "WU", "WV", "WQ")
@@ -85,7 +85,7 @@ def questions_of_preload(everything):
         for ways in all_ways:
             yield "preload", f"rwlock, {ways}{what}", "preload_rwlock", [
                 "-t", "2", "-D", f"WAYS={ways}", *time], False
-    for ways in ("WRT", "WWR", "WWN"):
+    for ways in ("WRT", "WWR"):
         yield "preload", f"rwlock, {ways}, slices end, drawn", "preload_rwlock", [
             "-t", "3", "-D", f"WAYS={ways}", *jumps, *DRAWN_LATE], True
 
@@ -122,6 +122,9 @@ def questions(everything):
                 yield "rw", f"{ways}, {name}", "rw", [*options, *policy], False
             if len(ways) == 2 and (everything or policy is SPIN or ways == "WR"):
                 yield "rw", f"{ways}, {name}, with a row", "rw", [*options, *policy, "-D", "ROW"], False
+    for ways in ("WURR", "RURR"):
+        yield "rw", f"{ways}, drawn", "rw", ["-t", "4", "-D", f"WAYS={ways}", *SPIN, "--expiries", "1",
+                                             "--spurious", "0", "--sleeps", "0", *DRAWN_LATE], True
     for ways in ("WR", "WW"):
         for row in ((), ("-D", "ROW")):
             yield "rw", f"{ways}, last user frees{', with a row' if row else ''}", "rw", [
