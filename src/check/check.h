@@ -99,6 +99,9 @@ extern uint8_t run_order[MAX_STAMPS];       // and whose event comes when
 extern int run_ordered;
 _Noreturn void run_stop(run_end_t end);     // from within the program: ends this run
 extern uint32_t run_number;
+// One more than the last thread there is.
+static inline int run_threads(void) { return 32 - __builtin_clz(g->threads); }
+
 // For access.c and life.c.
 extern bool run_beyond;                     // the whole graph has been replayed
 extern int run_replayed;                    // events of run_order that were done

@@ -59,12 +59,12 @@ unsigned plain_first(const uint16_t *list, int n) {
 // concerns nobody. Then the thread of the last access: executions with few switches come early.
 int plain_thread(void) {
     uint16_t able[MAX_THREADS];
-    int n = 0;
-    for (int t = 0; t < MAX_THREADS; t++)
+    int n = 0, threads = run_threads();
+    for (int t = 0; t < threads; t++)
         if (!cpu[t].pending && run_can_extend(t)) return t;
     bool goes_on = last >= 0 && run_can_extend(last);
     if (goes_on) able[n++] = (uint16_t)last;
-    for (int t = 0; t < MAX_THREADS; t++)
+    for (int t = 0; t < threads; t++)
         if (t != last && run_can_extend(t)) able[n++] = (uint16_t)t;
     if (!n) return -1;
     unsigned t = able[0];

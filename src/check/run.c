@@ -91,15 +91,16 @@ static int last_chance(void) {
 // Gives the processor up: replay first, then the leftmost thread that can go on. The write half of
 // a read-modify-write comes right after its read half.
 void run_schedule(void) {
+    int threads = run_threads();
     if (!run_beyond) {
-        for (int t = 0; t < MAX_THREADS; t++) {
+        for (int t = 0; t < threads; t++) {
             if (!cpu[t].started || cpu[t].pos >= g->len[t] || !can_replay(t)) continue;
             go(t);
             return;
         }
         run_beyond = true;
     }
-    for (int t = 0; t < MAX_THREADS; t++) {
+    for (int t = 0; t < threads; t++) {
         if (!cpu[t].owes_write) continue;
         go(t);
         return;
@@ -111,7 +112,7 @@ void run_schedule(void) {
     int next = -1;
     if (options.search == SEARCH_PLAIN) next = plain_thread();
     else if (options.search != SEARCH_ALL) next = sample_thread();
-    for (int t = 0; next < 0 && t < MAX_THREADS; t++)
+    for (int t = 0; next < 0 && t < threads; t++)
         if (run_can_extend(t)) next = t;
     if (next < 0) next = last_chance();
     if (next >= 0) {
@@ -119,7 +120,7 @@ void run_schedule(void) {
         return;
     }
     bool all = true;
-    for (int t = 0; t < MAX_THREADS; t++) all = all && (!cpu[t].started || cpu[t].ended);
+    for (int t = 0; t < threads; t++) all = all && (!cpu[t].started || cpu[t].ended);
     run_stop(all ? RUN_COMPLETE : RUN_BLOCKED);
 }
 

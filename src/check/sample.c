@@ -36,7 +36,7 @@ int sample_thread(void) {
     if (options.search == SEARCH_PCT && current >= 0)
         for (int i = 0; i < options.depth - 1; i++)
             if (changes[i] == g->stamps) priority[current] = --lowest, changes[i] = -1;
-    for (int t = 0; t < MAX_THREADS; t++) {
+    for (int t = 0, threads = run_threads(); t < threads; t++) {
         if (!run_can_extend(t)) continue;
         able++;
         if (options.search == SEARCH_PCT ? best < 0 || priority[t] > priority[best]
