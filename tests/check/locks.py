@@ -21,7 +21,7 @@ QUIET = ("--expiries", "0", "--spurious", "0", "--sleeps", "0")
 SPIN, YIELD, PARK = ("-D", "POLICY=HL_WAIT_SPIN"), ("-D", "POLICY=HL_WAIT_YIELD"), \
     ("-D", "POLICY=HL_WAIT_PARK")
 DRAWN = ("--search", "pct", "--samples", "20000", "--depth", "4")
-DRAWN_LATE = ("--search", "random", "--samples", "20000")
+DRAWN_LATE = ("--search", "random", "--samples", "10000")
 OUT_OF_LINE = ("-D", "HL_INLINE_LOCK=0", "-D", "HL_INLINE_TRYLOCK=0", "-D", "HL_INLINE_UNLOCK=0")
 
 # A loop that sleeps, or is away, and writes its state each time is no wait: such a case may meet the
@@ -122,7 +122,7 @@ def questions(everything):
                 yield "rw", f"{ways}, {name}", "rw", [*options, *policy], False
             if len(ways) == 2 and (everything or policy is SPIN or ways == "WR"):
                 yield "rw", f"{ways}, {name}, with a row", "rw", [*options, *policy, "-D", "ROW"], False
-    for ways in ("WURR", "RURR"):
+    for ways in ("WURR",):
         yield "rw", f"{ways}, drawn", "rw", ["-t", "4", "-D", f"WAYS={ways}", *SPIN, "--expiries", "1",
                                              "--spurious", "0", "--sleeps", "0", *DRAWN_LATE], True
     for ways in ("WR", "WW"):
