@@ -6,6 +6,7 @@ once. Each is built in a copy of the tree. Prints TAP and the score.
 
 Too long for make check (a build and a test for each): run by hand, and whenever src/trace changes.
 """
+import filecmp
 import os
 import pathlib
 import shutil
@@ -75,13 +76,15 @@ def main():
     chosen = [m for m in MUTANTS
               if not sys.argv[3:] or any(w in m[0] for w in sys.argv[3:])]
     tree, folder = scratch / "top-mutants", scratch / "top-mutants" / "build-mutants"
+    listed = subprocess.run(["git", "-C", source, "ls-files"], text=True, check=True,
+                            stdout=subprocess.PIPE).stdout.split("\n")
+    for name in filter(None, listed):
+        there = tree / name
+        if not there.exists() or not filecmp.cmp(source / name, there, shallow=False):
+            there.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(source / name, there, follow_symlinks=False)
+            os.utime(there)
     if not folder.exists():
-        tree.mkdir(parents=True, exist_ok=True)
-        listed = subprocess.run(["git", "-C", source, "ls-files"], text=True, check=True,
-                                stdout=subprocess.PIPE).stdout.split("\n")
-        for name in filter(None, listed):
-            (tree / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy2(source / name, tree / name, follow_symlinks=False)
         subprocess.run(["meson", "setup", "-Dtests=enabled", folder], cwd=tree, check=True,
                        stdout=subprocess.DEVNULL)
     killed = 0
