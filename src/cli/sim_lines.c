@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Source lines of a simulated program, by its debug information: which of them move cache lines, and
- * where every thread is when it cannot go on. Inlined functions are named too. */
+/* Source lines of a simulated program, by its debug information: which of them move cache lines,
+ * and where every thread is when it cannot go on. Inlined functions are named too. */
 #include <dwarf.h>
 #include <elfutils/libdwfl.h>
 #include <stdlib.h>
@@ -158,7 +158,7 @@ static bool merge(sim_line_t *known, size_t count, const sim_line_t *line)
     return false;
 }
 
-/* Several instructions of one line become one; the hottest are kept; what is left is per section. */
+/* Several instructions of one line become one; the hottest are kept; the rest is per section. */
 void sim_name_lines(const sim_t *s, sim_cell_t *c)
 {
     double sections = 0;

@@ -33,8 +33,8 @@ typedef struct {
     "a ceiling: the section writes two lines and nothing else, and nobody counts what the kernel " \
     "does around it"
 #define BUS_MODEL                                                                                  \
-    "the walk along the run queue takes far longer than handing the lock over, and both locks share "\
-    "it: whatever the bus is given, the ratio stays between 0.9 and 1.2 (docs/simulator.md)"
+    "the walk along the run queue takes far longer than handing the lock over, and both locks "     \
+    "share it: whatever the bus is given, the ratio stays between 0.9 and 1.2 (docs/simulator.md)"
 
 static const row_t rows[] = {
     {"alispinlock, counter, 70 threads",

@@ -139,7 +139,8 @@ pid_t vm_fork(void) {
     return no_second_process("the program calls fork(), but one process is simulated; use threads");
 }
 pid_t vm_vfork(void) {
-    return no_second_process("the program calls vfork(), but one process is simulated; use threads");
+    return no_second_process(
+        "the program calls vfork(), but one process is simulated; use threads");
 }
 
 pid_t vm_gettid(void) { return self ? self->id + 1 : gettid(); }
