@@ -85,14 +85,9 @@ static bool is_recursive(const rwlock_t *o) {
     return hl_load(&o->kind) != PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP;
 }
 
-// In slices, if it stands aside for as long as a writer waits: one that gives up tells nobody.
 static bool read_until(rwlock_t *o, uint64_t deadline_ns) {
     uint64_t patience = !is_recursive(o) ? HL_NO_DEADLINE : read_locks ? 0 : PATIENCE_NS;
-    hlp_slice_t s = {HLP_SLICE_LEAST_NS, deadline_ns};
-    bool got;
-    do got = hl_rw_read_lock_patient(&o->lock, patience,
-                                     is_recursive(o) ? deadline_ns : hlp_next_slice(&s));
-    while (!got && !hl_past(deadline_ns));
+    bool got = hl_rw_read_lock_patient(&o->lock, patience, deadline_ns);
     read_locks += got;
     return got;
 }
@@ -132,28 +127,19 @@ static bool reach_the_gate(hl_rw_t *l, uint64_t deadline_ns, bool *passed) {
     return true;
 }
 
-// Opens the gate without having had the lock. Lets nobody in, which would change the phase: if it
-// changes twice, a reader that has not seen yet that it was let in waits on, and then leaves a place
-// it no longer has. So it may change only where nobody is inside, in an unlock. Those who wait go in
-// by themselves: after PATIENCE_NS, or after their slice.
-static void give_up(hl_rw_t *l) {
-    uint64_t s;
-    do s = hl_load(&l->state);
-    while (!hl_cas_acqrel(&l->state, s, s & ~(HL_RW_GATE | HL_RW_ASLEEP | HL_RW_OVERDUE)));
-}
-
-// As hl_rw_lock_slow(), but for these two.
+// As hl_rw_lock_slow(), but for that.
 static __attribute__((noinline)) bool write_slow(hl_rw_t *l, uint64_t deadline_ns) {
     uint64_t begin = 0;
     bool got = false;
     if (!reach_the_gate(l, deadline_ns, &got) || got) return got;
+    hl_rw_after_you(l, deadline_ns);
     HL_RW_SC(fetch_or, &l->state, HL_RW_GATE);
     for (;;) {
         uint64_t s = HL_RW_SC(load_n, &l->state);
         if ((got = hl_rw_take(l, s)) || hl_past(deadline_ns)) break;
         if (!hl_rw_stay_awake(&begin)) hl_rw_sleep_at_gate(l, s, deadline_ns);
     }
-    if (!got) give_up(l);
+    if (!got) hl_rw_give_up(l);
     hl_park_unlock(&l->writers);
     return got;
 }
