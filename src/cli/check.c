@@ -153,11 +153,10 @@ static const struct argp argp = {
 static char *settings(const options_t *o, const char *more)
 {
     return cli_printf("model=%s bound=%ld loops=%ld expiries=%ld spurious=%ld sleeps=%ld timers=%d "
-                      "seconds=%g search=%s samples=%ld seed=%ld depth=%ld preemptions=%ld weak_failures=%ld more=%ld%s",
-                      o->model, o->bound,
-                      o->loops, o->expiries, o->spurious, o->sleeps, !o->no_timers, o->limit,
-                      o->search, o->samples, o->seed, o->depth, o->preemptions,
-                      o->weak_failures, o->shorter, more);
+                      "seconds=%g search=%s samples=%ld seed=%ld depth=%ld preemptions=%ld "
+                      "weak_failures=%ld more=%ld%s", o->model, o->bound, o->loops, o->expiries,
+                      o->spurious, o->sleeps, !o->no_timers, o->limit, o->search, o->samples, o->seed,
+                      o->depth, o->preemptions, o->weak_failures, o->shorter, more);
 }
 
 static char *report_name(const char *program) { return cli_printf("%s.report", program); }
@@ -335,12 +334,15 @@ static json_t *verdict_json(const options_t *o, const trace_t *t, const char *pr
     for (size_t i = 0; i < t->outcome_count; i++)
         json_array_append_new(outcomes, json_pack("{s:I, s:o}", "times", (json_int_t)t->outcomes[i].times,
                                                   "text", table_json_string(t->outcomes[i].text)));
-    return json_pack("{s:s, s:s, s:s, s:s, s:s, s:o, s:I, s:I, s:I, s:f, s:{s:i, s:i, s:i, s:i, s:i, s:i, s:b}, s:o, s:o}",
-                     "schema", "hotlock-check/1", "verdict", word, "ended", t->end, "model", o->model,
-                     "search", o->search, "within_preemptions", within, "executions", (json_int_t)t->complete, "waiting", (json_int_t)t->blocked, "runs",
-                     (json_int_t)t->runs, "seconds", t->seconds, "bounds", "events", (int)o->bound, "loops",
-                     (int)o->loops, "expiries", (int)o->expiries, "spurious", (int)o->spurious, "sleeps",
-                     (int)o->sleeps, "weak_failures", (int)o->weak_failures, "timers", !o->no_timers, "outcomes", outcomes, "counterexample",
+    json_t *bounds = json_pack("{s:i, s:i, s:i, s:i, s:i, s:i, s:b}", "events", (int)o->bound, "loops",
+                               (int)o->loops, "expiries", (int)o->expiries, "spurious",
+                               (int)o->spurious, "sleeps", (int)o->sleeps, "weak_failures",
+                               (int)o->weak_failures, "timers", !o->no_timers);
+    return json_pack("{s:s, s:s, s:s, s:s, s:s, s:o, s:I, s:I, s:I, s:f, s:o, s:o, s:o}", "schema",
+                     "hotlock-check/1", "verdict", word, "ended", t->end, "model", o->model, "search",
+                     o->search, "within_preemptions", within, "executions", (json_int_t)t->complete,
+                     "waiting", (json_int_t)t->blocked, "runs", (json_int_t)t->runs, "seconds",
+                     t->seconds, "bounds", bounds, "outcomes", outcomes, "counterexample",
                      !strcmp(t->end, "bad") ? trace_json(t, program) : json_null());
 }
 
