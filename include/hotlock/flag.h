@@ -6,7 +6,8 @@
 // leaves the queue at once and names the next front. The releaser looks at nobody.
 //
 //   held    0 free, 1 held
-//   closed  1: an awake front is competing, newcomers must queue
+//   closed  1: an awake front is competing, newcomers must queue; open from the moment a front
+//           leaves to the next one's first look
 //   tail    the last waiter: an index into the pool (qspin) or beside the flag (mcsflag)
 //
 // So the order is first come, first served while the front is awake. A front that has spun for

@@ -34,6 +34,8 @@ TWICE_FAST = ("tas", "ticket", "mcs", "nmcs", "nmcs4", "park", "ali")
 # have to wait before the lock is freed.
 ORDERED, OVERTAKEN = ("ticket", "mcs", "nmcs", "nmcs4", "mcsflag", "qspin", "ali"), ("mcs", "nmcs", "nmcs4")
 FLAG = ("mcsflag", "qspin")
+# Which locks are taken by their whole word where a machine has no exchange of a byte (flag.h).
+WORD_WIDE = ("mcsflag", "qspin")
 # What the threads of ali do, one letter each (clients/ali.c).
 ALI = ("RS", "SS", "DA", "AA", "AL", "LA", "RA", "TA", "SL", "XA")
 ALI_TIMED = ("RU", "UA")
@@ -107,6 +109,9 @@ def questions(everything):
         yield two("last user frees", SPIN, QUIET, ("-D", "LAST_FREES"))
         yield two("out of line", SPIN, QUIET, OUT_OF_LINE, client="library")
         yield two("clock not yet measured", SPIN, QUIET, ("-D", "COLD"))
+        if lock in WORD_WIDE:
+            yield two("bytes emulated", SPIN, ("--expiries", "1", "-D", "WAYS=LU", "-D",
+                                               "HL_BYTES_EMULATED=1"))
         if everything or lock in TWICE_FAST:
             yield two("2 sections", SPIN, QUIET, ("-D", "SECTIONS=2"))
         _, _, client, options, bounded = two("", SPIN, QUIET)
