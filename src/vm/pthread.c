@@ -453,9 +453,8 @@ int vm_thrd_join(thrd_t thread, int *result) {
 }
 void vm_thrd_yield(void) {}
 int vm_mtx_init(mtx_t *m, int type) {
-    MUTEX(m)->depth = 0;
-    MUTEX(m)->kind = type & mtx_recursive ? PTHREAD_MUTEX_RECURSIVE : PTHREAD_MUTEX_NORMAL;
-    STORE(&MUTEX(m)->owner, 0);
+    vm_pthread_mutex_init((pthread_mutex_t *)m, NULL);
+    if (type & mtx_recursive) MUTEX(m)->kind = PTHREAD_MUTEX_RECURSIVE;
     return thrd_success;
 }
 void vm_mtx_destroy(mtx_t *m) { vm_pthread_mutex_destroy((pthread_mutex_t *)m); }
@@ -464,7 +463,9 @@ int vm_mtx_trylock(mtx_t *m) {
     return vm_pthread_mutex_trylock((pthread_mutex_t *)m) ? thrd_busy : thrd_success;
 }
 int vm_mtx_unlock(mtx_t *m) { return vm_pthread_mutex_unlock((pthread_mutex_t *)m), thrd_success; }
-int vm_cnd_init(cnd_t *c) { return (void)c, thrd_success; }
+int vm_cnd_init(cnd_t *c) {
+    return vm_pthread_cond_init((pthread_cond_t *)c, NULL), thrd_success;
+}
 void vm_cnd_destroy(cnd_t *c) { (void)c; }
 int vm_cnd_wait(cnd_t *c, mtx_t *m) {
     return cond_wait((pthread_cond_t *)c, (pthread_mutex_t *)m, false), thrd_success;

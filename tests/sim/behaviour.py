@@ -117,6 +117,12 @@ def second_process():
               f"{how}() is refused with one line, exit 2", done.stdout + done.stderr)
 
 
+def c11():
+    done = sim("sim", str(HERE / "c11.c"), *SMALL, "--json")
+    check(done.returncode == 0 and all(not c["fault"] for c in cells(done)),
+          "C11's mutex and condition variable, in memory that held something else", done.stdout + done.stderr)
+
+
 def affinity():
     for compiler in ("gcc", "clang"):
         done = sim("sim", str(HERE / "affinity.c"), *SMALL, "--lock", "libc", "--json", "--metric", "right ([0-9])",
@@ -280,6 +286,7 @@ waits()
 stuck()
 second_process()
 affinity()
+c11()
 fibers()
 per_seed()
 workloads()
