@@ -146,6 +146,8 @@ HL_INLINE bool hl_rw_row_enter(hl_rw_t *l, uint64_t seen) {
 }
 
 // A reader has lost a compare-exchange. The count may lose some, which costs nothing but time.
+// No check has needed the orders by which a row is claimed, named and given back; they are kept so that
+// it passes from lock to lock as a lock does.
 HL_SLOW void hl_rw_collide(hl_rw_t *l) {
     uint32_t n = hl_load(&l->collisions) + 1;
     hl_store(&l->collisions, n);
@@ -393,6 +395,8 @@ HL_SLOW bool hl_rw_lock_slow(hl_rw_t *l, uint64_t deadline_ns) {
     hl_rw_after_you(l, deadline_ns);
     HL_RW_SC(fetch_or, &l->state, HL_RW_GATE);
     for (;;) {
+        // One with the looks at the counters in the order of the gate; no check has needed more than
+        // an acquire.
         uint64_t s = HL_RW_SC(load_n, &l->state);
         if ((got = hl_rw_take(l, s)) || hl_past(deadline_ns)) break;
         if (!hl_rw_stay_awake(&begin)) hl_rw_sleep_at_gate(l, s, deadline_ns);
@@ -421,7 +425,7 @@ HL_SLOW bool hl_rw_trylock_slow(hl_rw_t *l) {
     if (!hl_park_trylock(&l->writers)) return false;
     HL_RW_SC(fetch_or, &l->state, HL_RW_GATE);
     uint64_t s;
-    do s = HL_RW_SC(load_n, &l->state);
+    do s = HL_RW_SC(load_n, &l->state);  // as in hl_rw_lock_slow()
     while (!(got = hl_rw_take(l, s)) && !(s & HL_RW_WRITER) && !hl_rw_inside(s));
     if (!got) hl_rw_give_up(l);
     hl_park_unlock(&l->writers);
