@@ -152,9 +152,9 @@
 #endif
 
 #define HL_MUST_USE __attribute__((warn_unused_result))
-// A slow path: never inlined, in a section of its own so that a profile shows it by name. Wait nodes
-// live on its stack and an address carries flags in its low bits, so it sees to the alignment itself
-// where a caller may not: i386 code of before 2008, a signal handler under QEMU's emulation.
+// A slow path: never inlined, in a section of its own so that a profile shows it by name. Wait
+// nodes live on its stack and an address carries flags in its low bits, so it sees to the alignment
+// itself where a caller may not: i386 code of before 2008, a signal handler under QEMU's emulation.
 #if defined(__i386__)
 #define HL_OWN_STACK __attribute__((force_align_arg_pointer))
 #else

@@ -10,7 +10,8 @@
 //
 // Uncontended, counting is one plain add, in a line of the lock's own counters: whoever adds holds
 // the lock. A lock that has to be waited for is timed as well. Locks that are not named cost
-// nothing. Works with every lock but mcs, whose lock() takes a node; with hl_lock_t the prefix is hl.
+// nothing. Works with every lock but mcs, whose lock() takes a node; with hl_lock_t the prefix is
+// hl.
 //
 // The counters lie in memory that has a file: nameless and 0600 (a memfd), open in the program, so
 // `hotlock top --counters PID` can map it and read; the program is never stopped, and nothing is
@@ -42,8 +43,8 @@ typedef struct {
     HL_ALIGNED hl_count_t lock[HL_COUNT_LOCKS];
 } hl_counts_t;
 
-// Names a lock and gives its counters, never NULL; the same for the same lock and name again. Not for
-// signal handlers. With no memory to be had the counters work and nobody else can see them.
+// Names a lock and gives its counters, never NULL; the same for the same lock and name again. Not
+// for signal handlers. With no memory to be had the counters work and nobody else can see them.
 HL_CALL HL_EXPORT hl_count_t *hl_lock_name(const void *lock, const char *name);
 
 // By the thread that has just got the lock, having begun to wait at these ticks.

@@ -19,11 +19,11 @@
 //   collisions  lost compare-exchanges of readers since the last writer
 //
 // Phase-fair (Brandenburg and Anderson, ECRTS 2009): an unlock for writing lets in every reader
-// that waits, in the same step in which it gives the lock up, and the next writer waits for them. So
-// a reader waits for one writer at most, and a writer, once at the gate, for the readers inside.
+// that waits, in the same step in which it gives the lock up, and the next writer waits for them.
+// So a reader waits for one writer at most, and a writer, once at the gate, for the readers inside.
 // A writer whose deadline passes opens the gate; those who waited let themselves in, and the next
-// writer gives those who run the time to.
-// Writers among each other compete as in park.h, without an order.
+// writer gives those who run the time to. Writers among each other compete as in park.h, without an
+// order.
 //
 // Invariant of the row: readers + sum of the row's counters == readers inside, for whoever has
 // closed the gate; a single counter means nothing, for a reader may leave through another than it
@@ -34,11 +34,11 @@
 // writer may see it leave, and must not then have missed that it came.
 //
 // Cost: one atomic to lock and one to unlock, either way; 16 bytes. A row costs a writer 16 reads.
-// Not recursive for readers: a second read lock may stand at a gate whose writer waits for the first.
-// hl_rw_read_lock_patient() stands aside for a bounded time only, and no longer for a writer that an
-// earlier one has lost patience with: those inside may not be running. Not for memory shared by
-// processes. Nothing of the lock is touched after it is freed: what a leaving reader looks at is
-// the row, which is static, and a futex is a name.
+// Not recursive for readers: a second read lock may stand at a gate whose writer waits for the
+// first. hl_rw_read_lock_patient() stands aside for a bounded time only, and no longer for a writer
+// that an earlier one has lost patience with: those inside may not be running. Not for memory
+// shared by processes. Nothing of the lock is touched after it is freed: what a leaving reader
+// looks at is the row, which is static, and a futex is a name.
 #ifndef HOTLOCK_RW_H
 #define HOTLOCK_RW_H
 
@@ -146,8 +146,8 @@ HL_INLINE bool hl_rw_row_enter(hl_rw_t *l, uint64_t seen) {
 }
 
 // A reader has lost a compare-exchange. The count may lose some, which costs nothing but time.
-// No check has needed the orders by which a row is claimed, named and given back; they are kept so that
-// it passes from lock to lock as a lock does.
+// No check has needed the orders by which a row is claimed, named and given back; they are kept so
+// that it passes from lock to lock as a lock does.
 HL_SLOW void hl_rw_collide(hl_rw_t *l) {
     uint32_t n = hl_load(&l->collisions) + 1;
     hl_store(&l->collisions, n);
@@ -344,8 +344,9 @@ HL_INLINE uint64_t hl_rw_let_in(uint64_t s) {
     return waiting ? ((s & ~HL_RW_WAITING) + waiting) ^ HL_RW_PHASE : s;
 }
 
-// Takes the lock, if it has neither writer nor readers; only for the writer at the gate. The acquire
-// is for a reader that went in past the gate and out again since `s` was loaded: the same value.
+// Takes the lock, if it has neither writer nor readers; only for the writer at the gate. The
+// acquire is for a reader that went in past the gate and out again since `s` was loaded: the same
+// value.
 HL_INLINE bool hl_rw_take(hl_rw_t *l, uint64_t s) {
     if (s & HL_RW_WRITER || hl_rw_inside(s)) return false;
     if (!hl_cas_acq(&l->state, s, (s & (HL_RW_WAITING | HL_RW_PHASE)) | HL_RW_WRITER))
@@ -355,8 +356,9 @@ HL_INLINE bool hl_rw_take(hl_rw_t *l, uint64_t s) {
     return true;
 }
 
-// Opens the gate again without having had the lock. Those who wait let themselves in: to let them in
-// here would change the phase while readers whom the last unlock let in may not have seen that yet.
+// Opens the gate again without having had the lock. Those who wait let themselves in: to let them
+// in here would change the phase while readers whom the last unlock let in may not have seen that
+// yet.
 HL_INLINE void hl_rw_give_up(hl_rw_t *l) {
     uint64_t s;
     do s = hl_load(&l->state);
@@ -395,8 +397,8 @@ HL_SLOW bool hl_rw_lock_slow(hl_rw_t *l, uint64_t deadline_ns) {
     hl_rw_after_you(l, deadline_ns);
     HL_RW_SC(fetch_or, &l->state, HL_RW_GATE);
     for (;;) {
-        // One with the looks at the counters in the order of the gate; no check has needed more than
-        // an acquire.
+        // One with the looks at the counters in the order of the gate; no check has needed more
+        // than an acquire.
         uint64_t s = HL_RW_SC(load_n, &l->state);
         if ((got = hl_rw_take(l, s)) || hl_past(deadline_ns)) break;
         if (!hl_rw_stay_awake(&begin)) hl_rw_sleep_at_gate(l, s, deadline_ns);
@@ -469,7 +471,8 @@ static inline bool hl_rw_is_write_locked(const hl_rw_t *l) {
 // In a forked child, whose waiters stayed behind in the parent: who is inside stays inside.
 static inline void hl_rw_forget_waiters(hl_rw_t *l) {
     hl_park_t free_ = HL_PARK_INIT;
-    hl_store(&l->state, hl_load(&l->state) & (HL_RW_READERS | HL_RW_ROW | HL_RW_WRITER | HL_RW_PHASE));
+    uint64_t kept = HL_RW_READERS | HL_RW_ROW | HL_RW_WRITER | HL_RW_PHASE;
+    hl_store(&l->state, hl_load(&l->state) & kept);
     l->writers = free_;
 }
 
