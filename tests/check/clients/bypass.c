@@ -10,32 +10,13 @@
 #include <assert.h>
 #include <pthread.h>
 
-#define HL_STRING_(x) #x
-#define HL_STRING(x) HL_STRING_(x)
-#define HL_JOIN_(a, b, c) a##b##c
-#define HL_JOIN(a, b, c) HL_JOIN_(a, b, c)
-#define OF(name) HL_JOIN(hl_, LOCK, name)
-
 #ifndef LOCK
 #define LOCK nmcs
 #endif
-#include HL_STRING(hotlock/LOCK.h)
-
-#ifdef NODE
-#define N , &node
-#define NODE_DECL OF(_node_t) node;
-#else
-#define N
-#define NODE_DECL
-#endif
+#include "ours.h"
 
 static OF(_t) lock;
 static bool served;
-
-#define TAIL_mcs   hl_load(&lock.tail)
-#define TAIL_nmcs  hl_load(&lock.tail)
-#define TAIL_nmcs4 hl_load(&lock.half.tail)
-#define TAIL       HL_JOIN(TAIL_, LOCK, )
 
 static void *sleeper(void *unused) {
     (void)unused;

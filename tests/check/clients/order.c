@@ -13,16 +13,10 @@
 #include <assert.h>
 #include <pthread.h>
 
-#define HL_STRING_(x) #x
-#define HL_STRING(x) HL_STRING_(x)
-#define HL_JOIN_(a, b, c) a##b##c
-#define HL_JOIN(a, b, c) HL_JOIN_(a, b, c)
-#define OF(name) HL_JOIN(hl_, LOCK, name)
-
 #ifndef LOCK
 #define LOCK ticket
 #endif
-#include HL_STRING(hotlock/LOCK.h)
+#include "ours.h"
 
 #ifndef THREADS
 #define THREADS 2
@@ -32,13 +26,6 @@
 #endif
 #ifndef WAYS
 #define WAYS L
-#endif
-#ifdef NODE
-#define N , &node
-#define NODE_DECL OF(_node_t) node;
-#else
-#define N
-#define NODE_DECL
 #endif
 
 static OF(_t) lock;
