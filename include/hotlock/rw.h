@@ -390,10 +390,10 @@ HL_INLINE void hl_rw_sleep_at_gate(hl_rw_t *l, uint64_t s, uint64_t deadline_ns)
     hl_store(&row->gate, 0u);
 }
 
-HL_SLOW bool hl_rw_lock_slow(hl_rw_t *l, uint64_t deadline_ns) {
+// For the writer that has come to the gate: closes it, waits, and lets the next writer come.
+HL_INLINE bool hl_rw_lock_at_gate(hl_rw_t *l, uint64_t deadline_ns) {
     uint64_t begin = 0;
     bool got = false;
-    if (!hl_park_lock_until(&l->writers, deadline_ns)) return false;
     hl_rw_after_you(l, deadline_ns);
     HL_RW_SC(fetch_or, &l->state, HL_RW_GATE);
     for (;;) {
@@ -406,6 +406,10 @@ HL_SLOW bool hl_rw_lock_slow(hl_rw_t *l, uint64_t deadline_ns) {
     if (!got) hl_rw_give_up(l);
     hl_park_unlock(&l->writers);
     return got;
+}
+
+HL_SLOW bool hl_rw_lock_slow(hl_rw_t *l, uint64_t deadline_ns) {
+    return hl_park_lock_until(&l->writers, deadline_ns) && hl_rw_lock_at_gate(l, deadline_ns);
 }
 
 HL_INLINE bool hl_rw_lock_fast(hl_rw_t *l) {
@@ -427,7 +431,7 @@ HL_SLOW bool hl_rw_trylock_slow(hl_rw_t *l) {
     if (!hl_park_trylock(&l->writers)) return false;
     HL_RW_SC(fetch_or, &l->state, HL_RW_GATE);
     uint64_t s;
-    do s = HL_RW_SC(load_n, &l->state);  // as in hl_rw_lock_slow()
+    do s = HL_RW_SC(load_n, &l->state);  // as in hl_rw_lock_at_gate()
     while (!(got = hl_rw_take(l, s)) && !(s & HL_RW_WRITER) && !hl_rw_inside(s));
     if (!got) hl_rw_give_up(l);
     hl_park_unlock(&l->writers);

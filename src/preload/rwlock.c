@@ -127,21 +127,10 @@ static bool reach_the_gate(hl_rw_t *l, uint64_t deadline_ns, bool *passed) {
     return true;
 }
 
-// As hl_rw_lock_slow(), but for that.
 static __attribute__((noinline)) bool write_slow(hl_rw_t *l, uint64_t deadline_ns) {
-    uint64_t begin = 0;
-    bool got = false;
-    if (!reach_the_gate(l, deadline_ns, &got) || got) return got;
-    hl_rw_after_you(l, deadline_ns);
-    HL_RW_SC(fetch_or, &l->state, HL_RW_GATE);
-    for (;;) {
-        uint64_t s = HL_RW_SC(load_n, &l->state);
-        if ((got = hl_rw_take(l, s)) || hl_past(deadline_ns)) break;
-        if (!hl_rw_stay_awake(&begin)) hl_rw_sleep_at_gate(l, s, deadline_ns);
-    }
-    if (!got) hl_rw_give_up(l);
-    hl_park_unlock(&l->writers);
-    return got;
+    bool passed = false;
+    if (!reach_the_gate(l, deadline_ns, &passed)) return false;
+    return passed || hl_rw_lock_at_gate(l, deadline_ns);
 }
 
 // As hl_rw_trylock(). With a row only the gate shows whether readers are inside.
