@@ -280,12 +280,16 @@ void report_end(const char *why, double seconds) {
     fclose(report);
 }
 
+// The search ends here; if it was for a shorter counterexample, with the one that was found.
+static void end_with_found(void) {
+    if (!found_bad) return;
+    report_end("bad", 0);
+    _exit(1);
+}
+
 void check_bound(const char *what, int limit) {
     if (options.search != SEARCH_ALL && current >= 0) run_stop(RUN_BOUND);  // one sample less
-    if (found_bad) {  // looking for a shorter one than that
-        report_end("bad", 0);
-        _exit(1);
-    }
+    end_with_found();
     fprintf(report, "limit %d %s\n", limit, what);
     report_end("limit", 0);
     _exit(3);
@@ -296,6 +300,7 @@ void check_unusable(const char *text, uint32_t pc) {
         fprintf(stderr, "hotlock check: %s\n", text);
         _exit(2);
     }
+    end_with_found();
     fprintf(report, "unusable %x %s\n", pc, text);
     report_end("unusable", 0);
     _exit(2);
