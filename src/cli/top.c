@@ -67,7 +67,7 @@ static const struct argp_option options[] = {
      "Run CMD under this lock instead of its own (see hotlock locks)", 1},
     {"preload", KEY_PRELOAD, "FILE", 0, "The preload library of --lock, if not hotlock's own", 1},
     {"symbols", KEY_SYMBOLS, "DIR", 0, "Look for debug files here too", 1},
-    {"frequency", KEY_HZ, "HZ", 0, "CPU samples a second for each processor (default 997; 0: none)",
+    {"frequency", KEY_HZ, "HZ", 0, "CPU samples a second for each processor (default 499; 0: none)",
      1},
     {"limit", KEY_LIMIT, "N", 0, "Locks in the table (default 10)", 2},
     {"detail", KEY_DETAIL, "N", 0, "Of them, explained with verdict and stacks (default 3)", 2},
@@ -395,14 +395,14 @@ static int run(options_t *o, bool to_stdout)
 
 int cmd_top(int argc, char **argv)
 {
-    options_t o = {.limit = 10, .detailed = 3, .stacks = 3, .collect.sample_hz = 997};
+    options_t o = {.limit = 10, .detailed = 3, .stacks = 3, .collect.sample_hz = 499};
     cli_parse(&top_argp, argc, argv, true, &o);
     return run(&o, true);
 }
 
 int cmd_report(int argc, char **argv)
 {
-    options_t o = {.limit = 50, .detailed = 10, .stacks = 8, .collect.sample_hz = 997};
+    options_t o = {.limit = 50, .detailed = 10, .stacks = 8, .collect.sample_hz = 499};
     cli_parse(&report_argp, argc, argv, true, &o);
     if (!o.save_count)
         cli_bad("no file given; use -o FILE.html");
