@@ -21,6 +21,7 @@
 #else  // musl without the kernel's headers
 #define FUTEX_WAKE             1
 #define FUTEX_WAIT_BITSET      9
+#define FUTEX_WAKE_BITSET      10
 #define FUTEX_PRIVATE_FLAG     128
 #define FUTEX_BITSET_MATCH_ANY 0xffffffffu
 #endif

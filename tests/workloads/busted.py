@@ -12,7 +12,7 @@ import tempfile
 
 from tap import check, done, run
 
-TRIES = 40
+TRIES = 200
 OPTIONS = {"counter": [], "counter fam": ["--op", "fam"], "slab": [],
            "slab run": ["--form", "run"], "runqueue": [],
            "stat": ["--files", 20, "--tally", 1], "fcntl": ["--tally", 1],
