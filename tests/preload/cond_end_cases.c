@@ -42,6 +42,12 @@ static void await_herd(pthread_mutex_t *m, int *waiting, int want) {
     }
 }
 
+// Starts `count` threads, and returns when all of them wait.
+static void gather(pthread_t *t, int count, void *(*waiter)(void *), herd_t *h) {
+    for (int i = 0; i < count; i++) t[i] = start(waiter, h);
+    await_herd(h->mutex, h->waiting, count);
+}
+
 // The object's page is gone right after destroy: whoever still touches it crashes.
 static void herd(bool destroy_inside) {
     enum { HERD = 8 };
@@ -55,8 +61,7 @@ static void herd(bool destroy_inside) {
         long inside = 0;
         herd_t h = {&mutex, cond, &waiting, &go, &inside};
         pthread_t t[HERD];
-        for (int i = 0; i < HERD; i++) t[i] = start(wait_in_herd, &h);
-        await_herd(&mutex, &waiting, HERD);
+        gather(t, HERD, wait_in_herd, &h);
         pthread_mutex_lock(&mutex);
         go = true;
         pthread_cond_broadcast(cond);
@@ -93,8 +98,7 @@ SCENARIO(destroy_while_timing_out) {
         bool go = false;
         herd_t h = {&mutex, cond, &waiting, &go, NULL};
         pthread_t t[HERD];
-        for (int i = 0; i < HERD; i++) t[i] = start(timed_leaver, &h);
-        await_herd(&mutex, &waiting, HERD);
+        gather(t, HERD, timed_leaver, &h);
         struct timespec now = after_ms(CLOCK_MONOTONIC, 0);
         while (after_ms(CLOCK_MONOTONIC, 0).tv_nsec / 100000 == now.tv_nsec / 100000) continue;
         pthread_mutex_lock(&mutex);
@@ -116,8 +120,8 @@ SCENARIO(others_come_and_go) {
     bool go = false;
     long inside = 0;
     herd_t h = {&mutex, &cond, &waiting, &go, &inside};
-    pthread_t t = start(wait_in_herd, &h);
-    await_herd(&mutex, &waiting, 1);
+    pthread_t t;
+    gather(&t, 1, wait_in_herd, &h);
     for (int i = 0; i < 2000; i++) {
         pthread_cond_t other;
         pthread_cond_init(&other, NULL);
@@ -260,8 +264,8 @@ SCENARIO(wait_through_signals) {
     bool go = false;
     long inside = 0;
     herd_t h = {&mutex, &cond, &waiting, &go, &inside};
-    pthread_t t = start(wait_in_herd, &h);
-    await_herd(&mutex, &waiting, 1);
+    pthread_t t;
+    gather(&t, 1, wait_in_herd, &h);
     for (int i = 0; i < 200; i++) pthread_kill(t, SIGUSR1);
     pthread_mutex_lock(&mutex);
     go = true;
@@ -280,8 +284,7 @@ SCENARIO(fork_with_cond_waiters) {
     long inside = 0;
     herd_t h = {&mutex, &cond, &waiting, &go, &inside};
     pthread_t t[3];
-    for (int i = 0; i < 3; i++) t[i] = start(wait_in_herd, &h);
-    await_herd(&mutex, &waiting, 3);
+    gather(t, 3, wait_in_herd, &h);
     pthread_mutex_lock(&mutex);
     pid_t child = fork();
     pthread_mutex_unlock(&mutex);
@@ -377,8 +380,7 @@ SCENARIO(shared_cond_private_mutex) {
     long inside = 0;
     herd_t h = {&mutex, &cond, &waiting, &go, &inside};
     pthread_t t[3];
-    for (int i = 0; i < 3; i++) t[i] = start(wait_in_herd, &h);
-    await_herd(&mutex, &waiting, 3);
+    gather(t, 3, wait_in_herd, &h);
     pthread_mutex_lock(&mutex);
     go = true;
     for (int i = 0; i < 3; i++) pthread_cond_signal(&cond);
