@@ -34,6 +34,9 @@
 #define HOTLOCK_ALI_H
 
 #include "queue.h"
+#if HL_SUSPENDABLE
+#error "HL_SUSPENDABLE: not for ali, whose owner runs what others wait for"
+#endif
 
 #ifndef HL_ALI_WAIT
 #define HL_ALI_WAIT HL_WAIT_PARK

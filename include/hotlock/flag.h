@@ -79,8 +79,10 @@ HL_INLINE bool hl_flag_join(hl_flag_queue_t q, hl_node_t *me) {
         uint16_t name = hl_xchg_acqrel(&q.flag->half.tail, (uint16_t)hl_name(hl_flag_namer(q), me));
         last = name ? hl_named(hl_flag_namer(q), name) : NULL;
     }
-    if (last) hl_store_rel(&last->next, me);  // pairs with hl_await_link()
-    return !last;
+    if (!last) return true;
+    if (hl_link(&last->next, me)) return false;
+    hl_node_free(last);
+    return true;
 }
 
 HL_INLINE bool hl_flag_empty(hl_flag_queue_t q, hl_node_t *last) {
@@ -89,20 +91,21 @@ HL_INLINE bool hl_flag_empty(hl_flag_queue_t q, hl_node_t *last) {
 }
 
 // The front leaves, with or without the lock: the next waiter that has not timed out is front.
-HL_INLINE void hl_flag_leave(hl_flag_queue_t q, hl_node_t *me) {
+// False: `me` is left to one that is about to link itself.
+HL_INLINE bool hl_flag_leave(hl_flag_queue_t q, hl_node_t *me) {
     for (hl_node_t *out = me;;) {
         hl_node_t *next = hl_load_acq(&out->next);
         bool last = false;
         if (!next) {
             hl_store(&q.flag->byte.closed, 0);
             last = hl_flag_empty(q, out);
-            if (!last) next = hl_await_link(&out->next);
+            if (!last && !(next = hl_await_link(&out->next))) return out != me;
         }
         if (out != me) hl_node_free(out);
-        if (last) return;
+        if (last) return true;
         hl_was_t was = hl_promote(next);
         if (was == HL_WAS_ASLEEP) hl_store(&q.flag->byte.closed, 0);
-        if (was != HL_WAS_GONE) return;
+        if (was != HL_WAS_GONE) return true;
         out = next;
     }
 }
@@ -150,8 +153,9 @@ HL_INLINE bool hl_flag_barge(hl_flag_queue_t q, uint64_t deadline_ns) {
     }
 }
 
-// lock() with node `me`, `queued` if it stands in the queue already. False at the deadline; then
-// *left says that the node stands in the queue, GONE, and is not the caller's any more.
+// lock() with node `me`, `queued` if it stands in the queue already. False at the deadline. *left
+// says that the node is not the caller's any more: it stands in the queue, GONE, or see
+// HL_SUSPENDABLE.
 HL_INLINE bool hl_flag_wait(hl_flag_queue_t q, hl_node_t *me, bool queued, hl_wait_policy_t own,
                             uint64_t deadline_ns, bool *left) {
     hl_wait_policy_t policy = hl_wait_get(own);
@@ -165,7 +169,7 @@ HL_INLINE bool hl_flag_wait(hl_flag_queue_t q, hl_node_t *me, bool queued, hl_wa
         if (*left) return false;
     }
     bool got = hl_flag_compete(q.flag, policy, deadline_ns);
-    hl_flag_leave(q, me);
+    *left = !hl_flag_leave(q, me);
     return got;
 }
 

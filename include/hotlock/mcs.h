@@ -62,7 +62,10 @@ HL_INLINE bool hl_mcs_take_or_join(hl_mcs_t *l, hl_mcs_node_t *me, uint64_t dead
         hl_node_ready(me, heir ? HL_HEIR : HL_WAITING);
         uintptr_t flags = heir ? HL_BARGE : seen & HL_FLAGS;
         if (!hl_cas_acqrel(&l->tail, seen, (uintptr_t)me | flags)) continue;
-        if (!heir) hl_store_rel(&hl_named(tail, seen)->next, me);  // pairs with hl_await_link()
+        if (!heir && !hl_link(&hl_named(tail, seen)->next, me)) {
+            hl_node_free(hl_named(tail, seen));
+            hl_store(&me->state, HL_HEIR);
+        }
         return false;
     }
     hl_node_ready(me, HL_BARGED);
@@ -76,7 +79,7 @@ HL_INLINE bool hl_mcs_wait(hl_mcs_t *l, hl_mcs_node_t *me, uint64_t deadline_ns,
     if (*left) return false;
     hl_queue_t q = hl_mcs_queue(l);
     if (hl_load(&me->state) == HL_HEIR && !hl_heir_compete(q.tail, policy, deadline_ns)) {
-        hl_abdicate(q, me);
+        *left = !hl_abdicate(q, me);
         return false;
     }
     return true;
@@ -89,11 +92,17 @@ HL_SLOW void hl_mcs_lock_slow(hl_mcs_t *l, hl_mcs_node_t *me) {
 }
 
 // A timed wait used a node of the pool; now that it holds the lock, the caller's takes its place.
-HL_INLINE void hl_mcs_replace(hl_mcs_t *l, hl_node_t *pooled, hl_mcs_node_t *me) {
+// False: the node is left to one that is about to link itself, which is heir, overtaken by us.
+HL_INLINE bool hl_mcs_replace(hl_mcs_t *l, hl_node_t *pooled, hl_mcs_node_t *me) {
     hl_node_ready(me, HL_GRANTED);
     hl_node_t *next = hl_load_acq(&pooled->next);
-    if (!next && hl_cas_rel(&l->tail, (uintptr_t)pooled, (uintptr_t)me)) return;
-    hl_store(&me->next, next ? next : hl_await_link(&pooled->next));
+    if (!next && hl_cas_rel(&l->tail, (uintptr_t)pooled, (uintptr_t)me)) return true;
+    if (!next) next = hl_await_link(&pooled->next);
+    hl_store(&me->next, next);
+    if (next) return true;
+    hl_store(&me->state, HL_BARGED);
+    hl_tail_add(hl_mcs_queue(l).tail, HL_BARGE);
+    return false;
 }
 
 HL_SLOW bool hl_mcs_lock_until_slow(hl_mcs_t *l, hl_mcs_node_t *me, uint64_t deadline_ns) {
@@ -106,7 +115,8 @@ HL_SLOW bool hl_mcs_lock_until_slow(hl_mcs_t *l, hl_mcs_node_t *me, uint64_t dea
     } while (!pooled && hl_poll(&poll));
     if (!pooled) return false;
     if (!queued && hl_mcs_take_or_join(l, pooled, deadline_ns)) hl_node_ready(me, HL_BARGED);
-    else if ((got = hl_mcs_wait(l, pooled, deadline_ns, &left))) hl_mcs_replace(l, pooled, me);
+    else if ((got = hl_mcs_wait(l, pooled, deadline_ns, &left)))
+        left = !hl_mcs_replace(l, pooled, me);
     if (!left) hl_node_free(pooled);
     return got;
 }
@@ -139,23 +149,26 @@ HL_INLINE void hl_mcs_unbarge(hl_mcs_t *l) {
     }
 }
 
-HL_SLOW void hl_mcs_unlock_slow(hl_mcs_t *l, hl_mcs_node_t *me) {
+// unlock() but for its fast path. False: `me` is left to one that is about to link itself.
+HL_INLINE bool hl_mcs_leave(hl_mcs_t *l, hl_mcs_node_t *me) {
     if (hl_load(&me->state) == HL_BARGED) {
         hl_mcs_unbarge(l);
-        return;
+        return true;
     }
     for (hl_node_t *out = me;;) {  // then waiters that have timed out
         hl_node_t *next = hl_load_acq(&out->next);
         bool last = !next && hl_cas_rel(&l->tail, (uintptr_t)out, 0);
-        if (!next && !last) next = hl_await_link(&out->next);
+        if (!next && !last && !(next = hl_await_link(&out->next))) {
+            hl_tail_add(hl_mcs_queue(l).tail, HL_FREE | HL_BARGE);
+            return out != me;
+        }
         if (out != me) hl_node_free(out);
-        if (last) return;
-        hl_was_t was = hl_pass(next);
-        if (was == HL_WAS_ASLEEP) hl_tail_free(hl_mcs_queue(l).tail, next);
-        if (was != HL_WAS_GONE) return;
+        if (last || hl_pass(hl_mcs_queue(l).tail, next)) return true;
         out = next;
     }
 }
+
+HL_SLOW void hl_mcs_unlock_slow(hl_mcs_t *l, hl_mcs_node_t *me) { (void)hl_mcs_leave(l, me); }
 
 HL_API(MCS, UNLOCK) void hl_mcs_unlock(hl_mcs_t *l, hl_mcs_node_t *me) {
     if (hl_unlikely(hl_load(&me->next) || !hl_cas_rel(&l->tail, (uintptr_t)me, 0)))

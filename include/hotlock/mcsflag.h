@@ -43,7 +43,9 @@ HL_INLINE hl_flag_queue_t hl_mcsflag_queue(hl_mcsflag_t *l) {
 HL_SLOW void hl_mcsflag_lock_slow(hl_mcsflag_t *l) {
     hl_node_t me HL_ALIGNED;
     bool left;
-    (void)hl_flag_wait(hl_mcsflag_queue(l), &me, false, HL_MCSFLAG_WAIT, HL_NO_DEADLINE, &left);
+    hl_flag_queue_t q = hl_mcsflag_queue(l);
+    if (HL_SUSPENDABLE) (void)hl_flag_lock_pooled(q, HL_MCSFLAG_WAIT, HL_NO_DEADLINE);
+    else (void)hl_flag_wait(q, &me, false, HL_MCSFLAG_WAIT, HL_NO_DEADLINE, &left);
 }
 
 HL_SLOW bool hl_mcsflag_lock_until_slow(hl_mcsflag_t *l, uint64_t deadline_ns) {

@@ -44,29 +44,51 @@ HL_API(NMCS, UNLOCK) bool hl_nmcs_is_locked(const hl_nmcs_t *l);
 // An arrival that found the lock held and nobody waiting: the releaser waits for this link. What it
 // publishes is published by the tail as well, since hl_nmcs_release() acquires that. No check needs
 // the orders of the link; they are kept because it is a link like any other.
-HL_INLINE void hl_nmcs_link_first(hl_queue_t q, hl_node_t *n) {
-    if (q.first) hl_store_rel(q.first, n);
-    else hl_store_rel(q.first_name, (uint16_t)hl_name(q.tail, n));
+HL_INLINE bool hl_nmcs_link_first(hl_queue_t q, hl_node_t *n) {
+    if (q.first) return hl_link(q.first, n);
+    uint16_t name = (uint16_t)hl_name(q.tail, n);
+    if (HL_SUSPENDABLE) return hl_xchg_acqrel(q.first_name, name) == 0;
+    hl_store_rel(q.first_name, name);
+    return true;
 }
 
+// As hl_await_link().
 HL_INLINE hl_node_t *hl_nmcs_await_first(hl_queue_t q) {
     if (q.first) return hl_await_link(q.first);
-    hl_poll_t wait = hl_poll_begin(HL_WAIT_PARK, HL_NO_DEADLINE);
+    hl_poll_t wait = hl_await_begin();
     uint16_t name;
-    while (!(name = hl_load_acq(q.first_name))) (void)hl_poll(&wait);  // see hl_nmcs_link_first()
+    while (!(name = hl_load_acq(q.first_name))) {  // see hl_nmcs_link_first()
+        if (hl_poll(&wait) || !HL_SUSPENDABLE) continue;
+        if (hl_cas_rel(q.first_name, 0, (uint16_t)HL_LEFT)) return NULL;
+    }
     return hl_named(q.tail, name);
 }
 
-// Takes the first node out of the queue of a lock that we hold.
-HL_INLINE void hl_nmcs_unlink(hl_queue_t q, hl_node_t *first) {
+// Takes the first node out of the queue of a lock that we hold. False: it is left to one that is
+// about to link itself, which is heir, and we have overtaken it.
+HL_INLINE bool hl_nmcs_unlink(hl_queue_t q, hl_node_t *first) {
     hl_node_t *next = hl_load_acq(&first->next);
     if (!next) {
         hl_set_first(q, NULL);
         // The release puts the NULL before the link of the next arrival.
-        if (hl_tail_cas_rel(q.tail, hl_name(q.tail, first), HL_HELD)) return;
+        if (hl_tail_cas_rel(q.tail, hl_name(q.tail, first), HL_HELD)) return true;
         next = hl_await_link(&first->next);
+        if (!next) {
+            hl_tail_add(q.tail, HL_BARGE);
+            return false;
+        }
     }
     hl_set_first(q, next);
+    return true;
+}
+
+// Links the node to the one it joined behind: `seen` was the tail.
+HL_INLINE void hl_nmcs_link(hl_queue_t q, uintptr_t seen, hl_node_t *me) {
+    if (seen == HL_HELD ? hl_nmcs_link_first(q, me)
+                        : hl_link(&hl_named(q.tail, seen)->next, me))
+        return;
+    if (seen != HL_HELD) hl_node_free(hl_named(q.tail, seen));
+    hl_store(&me->state, HL_HEIR);
 }
 
 // True: the lock was there for the taking. False: `me` is in the queue.
@@ -81,24 +103,23 @@ HL_INLINE bool hl_nmcs_take_or_join(hl_queue_t q, hl_node_t *me, uint64_t deadli
         // Not an exchange, which would lose the flags. The release publishes the fresh node; the
         // acquire makes the last waiter's node, fresh as well, visible before it is linked.
         if (!hl_tail_cas_acqrel(q.tail, seen, hl_name(q.tail, me) | (seen & HL_FLAGS))) continue;
-        if (seen == HL_HELD) hl_nmcs_link_first(q, me);
-        else hl_store_rel(&hl_named(q.tail, seen)->next, me);  // pairs with hl_await_link()
+        hl_nmcs_link(q, seen, me);
         return false;
     }
 }
 
-// The rest of lock() once `me` is in the queue. False at the deadline; then *left says that the
-// node stands in the queue, GONE, and is not the caller's any more.
+// The rest of lock() once `me` is in the queue. False at the deadline. *left says that the node is
+// not the caller's any more: it stands in the queue, GONE, or see HL_SUSPENDABLE.
 HL_INLINE bool hl_nmcs_wait(hl_queue_t q, hl_node_t *me, uint64_t deadline_ns, bool *left) {
     hl_wait_policy_t policy = hl_wait_get(HL_NMCS_WAIT);
     *left = !hl_queue_wait(q.tail.wide ? (void *)q.tail.wide : (void *)q.tail.word, me, policy,
                            deadline_ns);
     if (*left) return false;
     if (hl_load(&me->state) == HL_HEIR && !hl_heir_compete(q.tail, policy, deadline_ns)) {
-        hl_abdicate(q, me);
+        *left = !hl_abdicate(q, me);
         return false;
     }
-    hl_nmcs_unlink(q, me);
+    *left = !hl_nmcs_unlink(q, me);
     return true;
 }
 
@@ -135,11 +156,9 @@ HL_INLINE void hl_nmcs_release(hl_queue_t q) {
             continue;
         }
         hl_node_t *first = hl_nmcs_await_first(q);
-        switch (hl_pass(first)) {
-        case HL_WAS_AWAKE: return;
-        case HL_WAS_ASLEEP: hl_tail_free(q.tail, first); return;
-        case HL_WAS_GONE: hl_nmcs_unlink(q, first); hl_node_free(first);
-        }
+        if (!first) hl_tail_add(q.tail, HL_FREE | HL_BARGE);
+        if (!first || hl_pass(q.tail, first)) return;
+        if (hl_nmcs_unlink(q, first)) hl_node_free(first);
     }
 }
 
@@ -159,7 +178,8 @@ HL_SLOW void hl_nmcs_lock_slow(hl_nmcs_t *l) {
     hl_node_t me HL_ALIGNED;
     bool left;
     hl_node_ready(&me, HL_WAITING);
-    if (!hl_nmcs_take_or_join(q, &me, HL_NO_DEADLINE))
+    if (HL_SUSPENDABLE) (void)hl_nmcs_lock_pooled(q, HL_NO_DEADLINE);
+    else if (!hl_nmcs_take_or_join(q, &me, HL_NO_DEADLINE))
         (void)hl_nmcs_wait(q, &me, HL_NO_DEADLINE, &left);
 }
 #endif

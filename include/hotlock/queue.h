@@ -20,10 +20,21 @@
 // the sleeper is woken as HEIR. It then competes, closes the door to newcomers after
 // HL_BYPASS_NS, and sleeps with the door closed after HL_ROUNDS lost rounds. So the order is
 // first come, first served while all waiters are awake, and overtaking a sleeper is bounded.
+//
+// HL_SUSPENDABLE 1 is for programs that stop threads by signals, as collectors do, at whatever
+// instruction. Nobody is handed the lock, for a waiter that was stopped while awake would not take
+// it: every first waiter becomes HEIR and competes. And nobody waits for more than HL_SPIN_NS for
+// a link: it is marked LEFT, and its writer, who finds that out when it runs again, is first. It
+// costs an exchange instead of a store to link. All nodes are of the pool then, since the writer
+// may come late, those of mcs's callers too.
 #ifndef HOTLOCK_QUEUE_H
 #define HOTLOCK_QUEUE_H
 
 #include "wait.h"
+
+#ifndef HL_SUSPENDABLE
+#define HL_SUSPENDABLE 0
+#endif
 
 enum { HL_WAITING, HL_SLEEPING, HL_GRANTED, HL_HEIR, HL_BARGED, HL_OUT, HL_ELECT, HL_AWAY, HL_STATES };
 
@@ -120,14 +131,32 @@ static inline void hl_pool_after_fork(void) {
 #endif
 
 // ------------------------------------------------------------------------- waiting in the queue
-// A link that is certain to come: its writer is between joining the queue and linking itself. The
-// policy is to nap, not to yield, which would not let a writer of lower priority run.
+// In a link whose reader has left. No node has this name: see HL_HELD.
+#define HL_LEFT ((uintptr_t)16)
+
+// Links a waiter to the node it joined behind. False: whoever looked for it there has left, so it
+// is first, and the node is its to free. The orders pair with those of hl_await_link().
+HL_INLINE bool hl_link(hl_atomic_node_t *link, hl_node_t *me) {
+    if (HL_SUSPENDABLE) return hl_xchg_acqrel(link, me) == NULL;
+    hl_store_rel(link, me);
+    return true;
+}
+
+// The policy is to nap, not to yield, which would not let a writer of lower priority run.
+HL_INLINE hl_poll_t hl_await_begin(void) {
+    return hl_poll_begin(HL_WAIT_PARK, HL_SUSPENDABLE ? hl_now_ns() + HL_SPIN_NS : HL_NO_DEADLINE);
+}
+
+// A link that is certain to come: its writer is between joining the queue and linking itself. NULL
+// (HL_SUSPENDABLE only): it did not come in time. What the reader did before, as its last use of
+// the node, is released to the writer.
 HL_INLINE hl_node_t *hl_await_link(hl_atomic_node_t *link) {
     hl_node_t *n;
     hl_poll_t wait;
     for (bool begun = false; hl_unlikely(!(n = hl_load_acq(link))); begun = true) {
-        if (!begun) wait = hl_poll_begin(HL_WAIT_PARK, HL_NO_DEADLINE);
-        (void)hl_poll(&wait);
+        if (!begun) wait = hl_await_begin();
+        if (hl_poll(&wait) || !HL_SUSPENDABLE) continue;
+        if (hl_cas_rel(link, (hl_node_t *)NULL, (hl_node_t *)HL_LEFT)) return NULL;
     }
     return n;
 }
@@ -157,7 +186,7 @@ HL_INLINE void hl_node_wake(hl_node_t *n) {  // n may be gone by now: only a nam
     hl_futex_wake(hl_low_half(&n->state), HL_FUTEX_PRIVATE);
 }
 
-// What became of a first waiter: see hl_pass() and hl_promote().
+// What a first waiter was: see hl_pass() and hl_promote().
 typedef enum { HL_WAS_AWAKE, HL_WAS_ASLEEP, HL_WAS_GONE } hl_was_t;
 
 // Changes the state of a waiter: to `awake` if it is awake, to HEIR if it sleeps (the caller wakes
@@ -171,10 +200,6 @@ HL_INLINE hl_was_t hl_settle(hl_node_t *n, uintptr_t awake) {
         if (hl_cas_rel(&n->state, s, new_)) return was;
     }
 }
-
-// The holder hands the lock to a first waiter that is awake. ASLEEP: it is the heir now; free
-// the lock, then wake it.
-HL_INLINE hl_was_t hl_pass(hl_node_t *first) { return hl_settle(first, HL_GRANTED); }
 
 // Makes a waiter the heir, awake or woken.
 HL_INLINE hl_was_t hl_promote(hl_node_t *first) {
@@ -237,11 +262,21 @@ HL_INLINE bool hl_tail_take(hl_tail_t t, uintptr_t seen) {
     return hl_can_take(seen) && hl_tail_cas_acq(t, seen, seen ? seen & ~HL_FREE : HL_HELD);
 }
 
-// A holder that found its first waiter asleep and made it heir: the lock is free to whoever runs.
-HL_INLINE void hl_tail_free(hl_tail_t t, hl_node_t *heir) {
+// The holder adds BARGE, now that its first waiter is heir; with FREE the lock is free to whoever
+// runs.
+HL_INLINE void hl_tail_add(hl_tail_t t, uintptr_t flags) {
     uintptr_t seen = hl_tail_load(t);
-    while (!hl_tail_cas_rel(t, seen, seen | HL_FREE | HL_BARGE)) seen = hl_tail_load(t);
-    hl_node_wake(heir);
+    while (!hl_tail_cas_rel(t, seen, seen | flags)) seen = hl_tail_load(t);
+}
+
+// A holder leaves with a first waiter behind it: hands it the lock if it is awake, else makes it
+// heir, frees the lock and wakes it. False: it was GONE; take it out and go on to the next.
+HL_INLINE bool hl_pass(hl_tail_t t, hl_node_t *first) {
+    hl_was_t was = hl_settle(first, HL_SUSPENDABLE ? HL_HEIR : HL_GRANTED);
+    if (was == HL_WAS_ASLEEP || (was == HL_WAS_AWAKE && HL_SUSPENDABLE))
+        hl_tail_add(t, HL_FREE | HL_BARGE);
+    if (was == HL_WAS_ASLEEP) hl_node_wake(first);
+    return was != HL_WAS_GONE;
 }
 
 // A holder that overtook the queue leaves; `seen` is the tail, with BARGE. False: it changed.
@@ -326,19 +361,20 @@ HL_INLINE void hl_set_first(hl_queue_t q, hl_node_t *n) {
     else if (q.first_name) hl_store(q.first_name, (uint16_t)(n ? hl_name(q.tail, n) : 0));
 }
 
-// The heir's deadline passed while another holds the lock: the next waiter, if any, is heir.
-HL_INLINE void hl_abdicate(hl_queue_t q, hl_node_t *me) {
+// The heir's deadline passed while another holds the lock: the next waiter, if any, is heir. False:
+// `me` is left to one that is about to link itself.
+HL_INLINE bool hl_abdicate(hl_queue_t q, hl_node_t *me) {
     for (hl_node_t *out = me;;) {
         hl_node_t *next = hl_load_acq(&out->next);
         uintptr_t seen = hl_tail_load(q.tail);
         if (!next && (seen & ~HL_FLAGS) == hl_name(q.tail, out)) {  // nobody: no queue any more
             hl_set_first(q, NULL);
             if (!hl_tail_cas_rel(q.tail, seen, seen & HL_FREE ? 0 : HL_HELD)) continue;
-        } else if (!next) {
-            next = hl_await_link(&out->next);
+        } else if (!next && !(next = hl_await_link(&out->next))) {
+            return out != me;
         }
         if (out != me) hl_node_free(out);
-        if (!next || hl_promote(next) != HL_WAS_GONE) return;
+        if (!next || hl_promote(next) != HL_WAS_GONE) return true;
         out = next;
     }
 }

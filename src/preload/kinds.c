@@ -2,12 +2,12 @@
 // kinds.c - the locks a process can choose from, and the stubs that stand in until it has.
 #include <errno.h>
 
-#include "hotlock/mcs.h"
 #include "hotlock/mcsflag.h"
 #include "hotlock/nmcs4.h"
 #include "hotlock/park.h"
 #include "hotlock/qspin.h"
 #include "hotlock/tas.h"
+#include "mcs_alone.h"
 #include "preload.h"
 #include "slice.h"
 #include "ticket_flag.h"
@@ -68,63 +68,7 @@ static bool hl_qspin_pass(hl_qspin_t *l) {
 #define SPIN_QUEUED 0
 #include "kind.h"
 
-// ------------------------------------------------------------------------- mcs without a node
-// pthread_mutex_lock() has no node argument, so the holder's comes from the pool and its name
-// stands in the mutex. A lock that is free and has no queue is taken as trylock does, without
-// a node; so is, with the pool empty (4 094 mutexes waited for at once), any lock that is free.
-typedef struct {
-    hl_mcs_t lock;
-    hl_node_t *node;
-} hl_mcs_alone_t;
-static hl_node_t no_node = {.state = {HL_BARGED}};
-
-static bool hl_mcs_alone_trylock(hl_mcs_alone_t *l) {
-    bool got = hl_tail_take(hl_mcs_queue(&l->lock).tail, hl_load(&l->lock.tail));
-    if (got) l->node = &no_node;
-    return got;
-}
-
-static __attribute__((noinline)) bool mcs_alone_lock_slow(hl_mcs_alone_t *l, uint64_t deadline_ns) {
-    bool queued, got;
-    if (hl_past(deadline_ns)) return hl_mcs_alone_trylock(l);
-    hl_node_t *n = hl_node_claim(NULL, &queued);
-    if (n) {
-        got = hl_mcs_lock_until(&l->lock, n, deadline_ns);
-        if (got) l->node = n;
-        else hl_node_free(n);
-        return got;
-    }
-    hl_poll_t poll = hl_poll_begin(HL_WAIT_YIELD, deadline_ns);
-    while (!(got = hl_mcs_alone_trylock(l)) && hl_poll(&poll)) continue;
-    return got;
-}
-
-static bool hl_mcs_alone_lock_until(hl_mcs_alone_t *l, uint64_t deadline_ns) {
-    if (hl_unlikely(!hl_cas_acq(&l->lock.tail, 0, HL_HELD)))
-        return mcs_alone_lock_slow(l, deadline_ns);
-    l->node = &no_node;
-    return true;
-}
-
-static bool hl_mcs_alone_pass(hl_mcs_alone_t *l) {
-    bool got = hl_barge(hl_mcs_queue(&l->lock).tail, HL_NO_DEADLINE);
-    if (got) l->node = &no_node;
-    return got;
-}
-
-static __attribute__((noinline)) void mcs_alone_unlock_slow(hl_mcs_alone_t *l, hl_node_t *n) {
-    hl_mcs_unlock(&l->lock, n);
-    if (n != &no_node) hl_node_free(n);
-}
-
-static void hl_mcs_alone_unlock(hl_mcs_alone_t *l) {
-    hl_node_t *n = l->node;
-    if (hl_unlikely(n != &no_node || !hl_cas_rel(&l->lock.tail, HL_HELD, 0)))
-        mcs_alone_unlock_slow(l, n);
-}
-
-static bool hl_mcs_alone_is_locked(const hl_mcs_alone_t *l) { return hl_mcs_is_locked(&l->lock); }
-
+// ------------------------------------------------------------------------- the queue locks
 #define LOCK        mcs
 #define FORM        mcs_alone
 #define SPIN        nmcs4

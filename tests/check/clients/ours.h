@@ -11,7 +11,12 @@
 #define HL_JOIN(a, b, c) HL_JOIN_(a, b, c)
 #define OF(name) HL_JOIN(hl_, LOCK, name)
 
+#ifdef ALONE  // mcs without a node, as in the preload
+#include "preload/mcs_alone.h"
+#define hl_mcs_alone_lock(l) (void)hl_mcs_alone_lock_until(l, HL_NO_DEADLINE)
+#else
 #include HL_STRING(hotlock/LOCK.h)
+#endif
 
 #ifdef NODE
 #define N , &node
