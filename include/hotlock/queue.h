@@ -279,6 +279,12 @@ HL_INLINE bool hl_pass(hl_tail_t t, hl_node_t *first) {
     return was != HL_WAS_GONE;
 }
 
+// Takes a lock that is free, if for the heir alone.
+HL_INLINE bool hl_tail_take_reserved(hl_tail_t t) {
+    uintptr_t seen = hl_tail_load(t);
+    return (seen & HL_FREE) && hl_tail_cas_acq(t, seen, seen & ~HL_FREE);
+}
+
 // A holder that overtook the queue leaves; `seen` is the tail, with BARGE. False: it changed.
 HL_INLINE bool hl_tail_unbarge(hl_tail_t t, uintptr_t seen) {
     if (!hl_tail_cas_rel(t, seen, (seen | HL_FREE) & ~HL_ASLEEP)) return false;

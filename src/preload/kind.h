@@ -14,7 +14,8 @@
 //
 // A waiter of a queue lock sleeps until the one ahead of it has had its turn. If a signal has
 // suspended that one, the lock is free and those behind sleep on. So here they wait in slices
-// (slice.h), between which they look whether the lock is free (hl_FORM_pass() in kinds.c).
+// (slice.h), between which they look whether the lock is free (hl_FORM_pass() in kinds.c). For the
+// same reason a trylock does not mind that a free lock is kept for the first waiter.
 #ifndef FORM
 #define FORM LOCK
 #endif
@@ -57,7 +58,12 @@ static bool MY(lock_until)(hlp_mutex_t *m, uint64_t deadline_ns) {
 #endif
 
 static int MY(trylock)(pthread_mutex_t *m) {
-    return MUTEX(trylock)((MUTEX(t) *)(void *)m) ? 0 : EBUSY;
+    MUTEX(t) *l = (MUTEX(t) *)(void *)m;
+    if (MUTEX(trylock)(l)) return 0;
+#if QUEUED
+    if (hl_unlikely(!MUTEX(is_locked)(l)) && MUTEX(take_reserved)(l)) return 0;
+#endif
+    return EBUSY;
 }
 
 static int MY(unlock)(pthread_mutex_t *m) {
@@ -101,10 +107,13 @@ static int MY(spin_lock)(pthread_spinlock_t *s) {
 }
 
 static int MY(spin_trylock)(pthread_spinlock_t *s) {
-    bool got = SPIN_MARK && is_marked(s, SPIN_MARK)
-                   ? hl_tas_trylock(last_byte(s))
-                   : SPINLOCK(trylock)((SPINLOCK(t) *)(void *)s);
-    return got ? 0 : EBUSY;
+    SPINLOCK(t) *l = (SPINLOCK(t) *)(void *)s;
+    if (SPIN_MARK && is_marked(s, SPIN_MARK)) return hl_tas_trylock(last_byte(s)) ? 0 : EBUSY;
+    if (SPINLOCK(trylock)(l)) return 0;
+#if SPIN_QUEUED
+    if (hl_unlikely(!SPINLOCK(is_locked)(l)) && SPINLOCK(take_reserved)(l)) return 0;
+#endif
+    return EBUSY;
 }
 
 static int MY(spin_unlock)(pthread_spinlock_t *s) {

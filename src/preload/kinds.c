@@ -28,19 +28,28 @@ static hl_tas_t *last_byte(pthread_spinlock_t *s) {
 #define QSPIN_MARK 0x0f0fu
 
 // ------------------------------------------------------------------------- past the first waiter
-// Takes a lock that is free, as a newcomer does: past a first waiter that leaves it alone. What the
-// caller has left in the queue is taken out by those who pass.
+// pass: takes a lock that is free, as a newcomer does, past a first waiter that leaves it alone. What
+// the caller has left in the queue is taken out by those who pass. take_reserved: at once, for a
+// trylock, which must not fail because a first waiter has closed the door and was suspended.
 static bool hl_nmcs_pass(hl_nmcs_t *l) { return hl_barge(hl_nmcs_queue(l).tail, HL_NO_DEADLINE); }
+static bool hl_nmcs_take_reserved(hl_nmcs_t *l) {
+    return hl_tail_take_reserved(hl_nmcs_queue(l).tail);
+}
 static bool hl_nmcs4_pass(hl_nmcs4_t *l) {
     return hl_barge(hl_nmcs4_queue(l).tail, HL_NO_DEADLINE);
+}
+static bool hl_nmcs4_take_reserved(hl_nmcs4_t *l) {
+    return hl_tail_take_reserved(hl_nmcs4_queue(l).tail);
 }
 static bool hl_mcsflag_pass(hl_mcsflag_t *l) {
     return hl_flag_barge(hl_mcsflag_queue(l), HL_NO_DEADLINE);
 }
+static bool hl_mcsflag_take_reserved(hl_mcsflag_t *l) { return hl_flag_take_free(&l->flag); }
 static bool hl_qspin_pass(hl_qspin_t *l) {
     hl_flag_queue_t q = {&l->flag, NULL};
     return hl_flag_barge(q, HL_NO_DEADLINE);
 }
+static bool hl_qspin_take_reserved(hl_qspin_t *l) { return hl_flag_take_free(&l->flag); }
 
 // ------------------------------------------------------------------------- the locks
 #define LOCK        park

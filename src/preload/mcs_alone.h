@@ -48,6 +48,12 @@ HL_INLINE bool hl_mcs_alone_pass(hl_mcs_alone_t *l) {
     return got;
 }
 
+HL_INLINE bool hl_mcs_alone_take_reserved(hl_mcs_alone_t *l) {
+    bool got = hl_tail_take_reserved(hl_mcs_queue(&l->lock).tail);
+    if (got) l->node = &hl_mcs_no_node;
+    return got;
+}
+
 HL_SLOW void hl_mcs_alone_unlock_slow(hl_mcs_alone_t *l, hl_node_t *n) {
     if (hl_mcs_leave(&l->lock, n) && n != &hl_mcs_no_node) hl_node_free(n);
 }

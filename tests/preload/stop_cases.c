@@ -119,9 +119,13 @@ static void may_suspend(void) {
     sem_init(&suspended, 0, 0);
 }
 
+static void take(sem_t *s) {
+    while (sem_wait(s)) continue;  // interrupted by the signals
+}
+
 static void suspend_them(waiter_t *w, int count) {
     for (int i = 0; i < count; i++) pthread_kill(w[i].thread, SIGUSR1);
-    for (int i = 0; i < count; i++) while (sem_wait(&suspended)) continue;
+    for (int i = 0; i < count; i++) take(&suspended);
 }
 
 // As a collector does: all who wait are suspended, and whoever suspended them goes on locking.
@@ -179,6 +183,48 @@ SCENARIO(stop_one_waiter) {
     pthread_mutex_unlock(&the_mutex);
     pthread_kill(w[0].thread, SIGUSR2);
     waiters_join(w, 1);
+}
+
+// Suspended as they arrive: before, while and after they join a queue, spinning or asleep.
+enum { ARRIVALS = 500, LONGEST = 1500, ARRIVING = 3 };
+typedef struct {
+    sem_t go[ARRIVING], done;
+} arrivals_t;
+
+static arrivals_t arrivals;
+static void *arrive(void *go) {
+    for (int i = 0; i < ARRIVALS; i++) {
+        take(go);
+        pthread_mutex_lock(&the_mutex);
+        pthread_mutex_unlock(&the_mutex);
+        sem_post(&arrivals.done);
+    }
+    return NULL;
+}
+
+SCENARIO(stop_arrivals) {
+    waiter_t w[ARRIVING];
+    volatile unsigned spent = 0;
+    may_suspend();
+    sem_init(&arrivals.done, 0, 0);
+    for (int i = 0; i < ARRIVING; i++) {
+        sem_init(&arrivals.go[i], 0, 0);
+        w[i].thread = start(arrive, &arrivals.go[i]);
+    }
+    for (unsigned i = 0, moment = 1; i < ARRIVALS; i++) {
+        pthread_mutex_lock(&the_mutex);
+        for (int t = 0; t < ARRIVING; t++) sem_post(&arrivals.go[t]);
+        moment = moment * 1103515245u + 12345u;
+        for (unsigned n = (moment >> 16) % LONGEST; n; n--) spent++;
+        suspend_them(w, ARRIVING);
+        pthread_mutex_unlock(&the_mutex);
+        pthread_mutex_lock(&the_mutex);  // all the others are suspended
+        pthread_mutex_unlock(&the_mutex);
+        for (int t = 0; t < ARRIVING; t++) pthread_kill(w[t].thread, SIGUSR2);
+        for (int t = 0; t < ARRIVING; t++) take(&arrivals.done);
+    }
+    for (int i = 0; i < ARRIVING; i++) pthread_join(w[i].thread, NULL);
+    say("arrivals=%d", ARRIVALS);
 }
 
 // ------------------------------------------------------------------------- leaving a section
