@@ -23,6 +23,8 @@ static const table_column_t columns[] = {
     {"spin_ns", "spin", TABLE_RIGHT, TABLE_PROGRAMS},
     {"sleep_ns", "sleep", TABLE_RIGHT, TABLE_PROGRAMS},
     {"cpu_spin_share", "CPU", TABLE_RIGHT, TABLE_BOTH},
+    {"calls_share", "calls", TABLE_RIGHT, TABLE_BOTH},
+    {"calls_ns", "in calls", TABLE_RIGHT, TABLE_PROGRAMS},
     {"wait_mean_ns", "a wait", TABLE_RIGHT, TABLE_BOTH},
     {"wait_worst_ns", "worst", TABLE_RIGHT, TABLE_PROGRAMS},
     {"hold_mean_ns", "a hold", TABLE_RIGHT, TABLE_BOTH},
@@ -89,6 +91,8 @@ static void row(table_t *t, const profile_t *p, const profile_lock_t *l, const d
     number(t, has & HAS_WAIT_SPLIT, l->spin_ns);
     number(t, has & HAS_WAIT_SPLIT, l->sleep_ns);
     share(t, has & HAS_CPU ? l->cpu_spin_share : NAN);
+    share(t, diagnosis_calls_share(p, l));
+    number(t, has & HAS_CALLS, l->calls_ns);
     duration(t, has & HAS_WAIT, mean(l->wait_ns, l->contended));
     number(t, has & HAS_WAIT, l->wait_worst_ns);
     duration(t, has & HAS_HOLD, mean(l->hold_ns, l->acquisitions));
@@ -228,7 +232,8 @@ static void detail(FILE *out, const top_result_t *r, size_t i)
 // ------------------------------------------------------------------------- all
 static const char *limit_to_cure(limit_t limit)
 {
-    return limit == LIMIT_HANDOFF || limit == LIMIT_SPIN || limit == LIMIT_BURSTS ? "try" : NULL;
+    return limit == LIMIT_HANDOFF || limit == LIMIT_SPIN || limit == LIMIT_BURSTS ||
+           limit == LIMIT_CALLS || limit == LIMIT_READERS ? "try" : NULL;
 }
 
 static void next_step(FILE *out, const top_result_t *r)

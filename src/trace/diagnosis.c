@@ -2,14 +2,19 @@
 // diagnosis.c - which limit a lock is at.
 //
 // Over the time watched a lock is held (utilisation U), or free although somebody waits for it
-// (hand-off H), or free and unwanted (the rest). A better lock can only take from H. So
+// (hand-off H), or free and unwanted (the rest). Beside waiting, threads spend time C inside its
+// calls: on the way to its word and back, and waking others. What takes the program's time at any
+// moment is the work of some thread, in a section or elsewhere; or the lock being passed on, which
+// is in H; or a call, which is in C. A thread that waits while another holds the lock is not it:
+// the holder is. Another lock can take away H and C, and must leave the sections, so
 //
 //   U near 1          the critical sections are the program's speed: no lock will help
-//   H large           a lock that is passed on faster is worth at most H of the time
+//   H + C large       a lock that is passed on faster, or takes fewer steps, is worth at most that
 //   neither, but waits  arrivals bunch up, or the holder loses its processor
 //
-// A program whose threads wait w seconds of n threads times T seconds cannot gain more than that
-// share either; the bound is the smaller of the two.
+// The bound is H + C, or 1 - U if that is less and one thread at a time holds the lock. H is no
+// more than is waited. C is the share of the CPU time, as if every running thread lost as much, or
+// the time of the one thread that is inside the most, over the time watched, if that is more.
 #include "diagnosis.h"
 
 #include <math.h>
@@ -25,6 +30,7 @@
 #define HANDOFF_MUCH   0.08
 #define WAIT_LITTLE    0.02  // of the threads' time: below, not a lock problem
 #define SPIN_MUCH      0.05  // of the CPU time
+#define CALLS_MUCH     0.08
 #define PREEMPTED_MUCH 0.30  // of the waiting
 #define READS_MUCH     0.90
 
@@ -43,15 +49,25 @@ double diagnosis_handoff_share(const profile_t *p, const profile_lock_t *l) {
     return fmin((double)l->handoff_ns / 1e9 / p->wall_s, 1);
 }
 
+double diagnosis_calls_share(const profile_t *p, const profile_lock_t *l) {
+    double cpu = p->user_s + p->system_s;
+    if (!(l->has & HAS_CALLS) || !(p->wall_s > 0)) return NAN;
+    double one = (double)l->calls_most_ns / 1e9 / p->wall_s;
+    double all = cpu > 0 ? (double)l->calls_ns / 1e9 / cpu : 0;
+    return fmin(fmax(one, all), 1);
+}
+
 const char *limit_name(limit_t limit) {
     static const char *const names[] = {"no problem", "unknown", "hold time", "hand-off",
-                                        "preemption", "readers", "spinning", "bursts"};
+                                        "preemption", "readers", "spinning", "bursts", "calls"};
     return names[limit];
 }
 
 // ------------------------------------------------------------------------- the figures
 typedef struct {
     double used, handoff;  // of the time watched
+    double least;          // of it, sections of holders that kept their processor
+    double calls;          // inside its functions, of the CPU time
     double waiting;        // threads waiting, on average
     double share;          // of the threads' time spent waiting
     double spin;           // of the CPU time
@@ -65,6 +81,10 @@ static figures_t figures_of(const profile_t *p, const profile_lock_t *l) {
     figures_t f = {.wall = p->wall_s, .threads = p->threads ? p->threads : 1};
     f.used = diagnosis_utilisation(p, l);
     f.handoff = diagnosis_handoff_share(p, l);
+    f.calls = diagnosis_calls_share(p, l);
+    f.least = l->has & HAS_HOLD && l->hold_undisturbed_ns > 0
+                  ? fmin(l->hold_undisturbed_ns * (double)l->acquisitions / 1e9 / p->wall_s, f.used)
+                  : NAN;
     f.waiting = (double)l->wait_ns / 1e9 / p->wall_s;
     f.share = f.waiting / f.threads;
     f.spin = l->has & HAS_CPU ? l->cpu_spin_share : NAN;
@@ -74,16 +94,24 @@ static figures_t figures_of(const profile_t *p, const profile_lock_t *l) {
     return f;
 }
 
+// One that stays with a thread costs what every lock costs.
+static bool passed_around(const profile_lock_t *l, const figures_t *f) {
+    return l->reads ? f->threads > 1 : 100 * l->owner_changes > l->acquisitions;
+}
+
 static limit_t limit_of(const profile_lock_t *l, const figures_t *f) {
-    if (l->has & HAS_CONTENDED && !l->contended && !(f->spin > SPIN_MUCH)) return LIMIT_NONE;
+    limit_t quiet = f->calls > CALLS_MUCH && passed_around(l, f) ? LIMIT_CALLS : LIMIT_NONE;
+    if (f->reads > READS_MUCH && quiet) return LIMIT_READERS;
+    if (l->has & HAS_CONTENDED && !l->contended && !(f->spin > SPIN_MUCH)) return quiet;
     if (!(l->has & HAS_WAIT))
         return f->spin > SPIN_MUCH ? LIMIT_SPIN : isnan(f->spin) ? LIMIT_UNKNOWN : LIMIT_NONE;
-    if (f->share < WAIT_LITTLE && !(f->spin > SPIN_MUCH)) return LIMIT_NONE;
+    if (f->share < WAIT_LITTLE && !(f->spin > SPIN_MUCH)) return quiet;
     if (f->preempted > PREEMPTED_MUCH) return LIMIT_PREEMPTED;
     if (f->reads > READS_MUCH) return LIMIT_READERS;
     if (f->used > HELD_MOST) return LIMIT_HOLD;
     if (f->handoff > HANDOFF_MUCH) return LIMIT_HANDOFF;
     if (f->spin > SPIN_MUCH) return LIMIT_SPIN;
+    if (quiet) return quiet;
     if (isnan(f->used) && isnan(f->handoff)) return LIMIT_UNKNOWN;
     return LIMIT_BURSTS;
 }
@@ -96,18 +124,27 @@ static char *percent(char *to, double share) {
 }
 
 static void say(diagnosis_t *d, const profile_lock_t *l, const figures_t *f) {
-    char used[32], handoff[32], bound[32], spin[32], preempted[32], share[32];
+    char used[32], handoff[32], bound[32], spin[32], preempted[32], share[32], calls[32];
+    char worth[160], inside[96] = "";
+    bool shared = !strcmp(l->kind, "rwlock");
+    const char *other = shared ? "another reader-writer lock" : "a queue or combining lock";
     percent(used, f->used);
     percent(handoff, f->handoff);
     percent(spin, f->spin);
     percent(preempted, f->preempted);
     percent(share, f->share);
     percent(bound, d->bound);
+    percent(calls, f->calls);
+    sprintf(worth, "is worth at most %s%s", bound,
+            isnan(f->calls) ? ", and the time inside its calls, which was not measured" : "");
+    if (!isnan(f->calls)) sprintf(inside, ", and %s of the CPU time is inside its calls", calls);
     switch (d->limit) {
     case LIMIT_NONE:
-        d->verdict = cli_printf("not a lock problem: its waits are %s of the threads' time",
-                                l->contended ? share : "none");
-        d->advice = cli_printf("look elsewhere");
+        d->verdict = cli_printf("not a lock problem: its waits are %s of the threads' time%s",
+                                l->contended ? share : "none",
+                                f->calls > CALLS_MUCH ? ", and its calls cost what any lock's do"
+                                                      : "");
+        d->advice = cli_printf(f->calls > CALLS_MUCH ? "take it less often" : "look elsewhere");
         break;
     case LIMIT_UNKNOWN:
         d->verdict = cli_printf("waited for, but how long it is held was not measured");
@@ -119,8 +156,8 @@ static void say(diagnosis_t *d, const profile_lock_t *l, const figures_t *f) {
         d->advice = cli_printf("do less under it, shard it, or take it less often");
         break;
     case LIMIT_HANDOFF:
-        d->verdict = cli_printf("hand-off is the limit: free but waited for %s of the time; a "
-                                "queue or combining lock is worth at most %s", handoff, bound);
+        d->verdict = cli_printf("hand-off is the limit: free but waited for %s of the time%s; "
+                                "%s %s", handoff, inside, other, worth);
         d->advice = cli_printf("try other locks");
         break;
     case LIMIT_PREEMPTED:
@@ -130,8 +167,8 @@ static void say(diagnosis_t *d, const profile_lock_t *l, const figures_t *f) {
                                "processors");
         break;
     case LIMIT_READERS:
-        d->verdict = cli_printf("nearly all are readers: %.1f %% of the acquisitions",
-                                100 * f->reads);
+        d->verdict = cli_printf("nearly all are readers: %.1f %% of the acquisitions; another lock "
+                                "%s", 100 * f->reads, worth);
         d->advice = cli_printf("a reader-writer lock that readers do not share a line of, or RCU");
         break;
     case LIMIT_SPIN:
@@ -141,8 +178,13 @@ static void say(diagnosis_t *d, const profile_lock_t *l, const figures_t *f) {
         break;
     case LIMIT_BURSTS:
         d->verdict = cli_printf("threads come to it together: held only %s of the time, yet waited "
-                                "for; a better lock is worth at most %s", used, bound);
+                                "for%s; a better lock %s", used, inside, worth);
         d->advice = cli_printf("spread the arrivals, or shorten the longest holds");
+        break;
+    case LIMIT_CALLS:
+        d->verdict = cli_printf("its own calls are the limit, not waits: %s of the CPU time goes "
+                                "into taking and freeing it; a cheaper lock %s", calls, worth);
+        d->advice = cli_printf("take it less often, give each thread its own, or try other locks");
         break;
     }
 }
@@ -163,6 +205,9 @@ static char *arithmetic(const profile_t *p, const profile_lock_t *l, const figur
         fprintf(out, "%sfreed with somebody waiting %llu x %.3g us = %.3g s", apart(out),
                 (unsigned long long)l->handoffs,
                 (double)l->handoff_ns / 1e3 / (double)l->handoffs, (double)l->handoff_ns / 1e9);
+    if (l->has & HAS_CALLS)
+        fprintf(out, "%sin its calls %.3g s, at most %.3g s of one thread", apart(out),
+                (double)l->calls_ns / 1e9, (double)l->calls_most_ns / 1e9);
     if (l->has & HAS_WAIT)
         fprintf(out, "%swaited %.3g s = %.3g threads on average", apart(out),
                 (double)l->wait_ns / 1e9, f->waiting);
@@ -172,9 +217,10 @@ static char *arithmetic(const profile_t *p, const profile_lock_t *l, const figur
     return text;
 }
 
-// What a lock could save: the time it is free although wanted, and never more than is waited.
-static double bound_of(const figures_t *f) {
+static double bound_of(const profile_lock_t *l, const figures_t *f) {
     double most = isnan(f->handoff) ? f->share : fmin(f->handoff, f->waiting);
+    if (!isnan(f->calls)) most += f->calls;
+    if (!l->reads) most = fmin(most, 1 - (isnan(f->least) ? 0 : f->least));
     return isnan(most) ? NAN : fmin(most, 1);
 }
 
@@ -220,7 +266,7 @@ diagnosis_t *diagnose(const profile_t *p) {
         const profile_lock_t *l = &p->locks[i];
         figures_t f = figures_of(p, l);
         all[i].limit = limit_of(l, &f);
-        all[i].bound = bound_of(&f);
+        all[i].bound = bound_of(l, &f);
         say(&all[i], l, &f);
         all[i].arithmetic = arithmetic(p, l, &f);
         advise_more(&all[i], p, l);

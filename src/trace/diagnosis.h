@@ -14,7 +14,8 @@ typedef enum {
     LIMIT_PREEMPTED, // its holder is off the processor while others wait
     LIMIT_READERS,   // readers wait for readers
     LIMIT_SPIN,      // waiting burns CPU time that others could use
-    LIMIT_BURSTS     // idle most of the time, yet waited for: they come together
+    LIMIT_BURSTS,    // idle most of the time, yet waited for: they come together
+    LIMIT_CALLS      // hardly waited for, but taking and freeing it is what takes the time
 } limit_t;
 
 typedef struct {
@@ -35,5 +36,8 @@ const char *limit_name(limit_t limit);
 // Shares of the watched time, 0 to 1; NaN: not known.
 double diagnosis_utilisation(const profile_t *p, const profile_lock_t *l);
 double diagnosis_handoff_share(const profile_t *p, const profile_lock_t *l);
+// Of the CPU time, inside its calls; or of the time of the thread that was there most, if that is
+// more.
+double diagnosis_calls_share(const profile_t *p, const profile_lock_t *l);
 
 #endif

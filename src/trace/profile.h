@@ -70,6 +70,7 @@ enum {
     HAS_OWNERS       = 1 << 7,
     HAS_CPU          = 1 << 8,  // cpu_spin_share
     HAS_PREEMPTED    = 1 << 9,
+    HAS_CALLS        = 1 << 10, // calls_ns, calls_most_ns
 };
 
 typedef struct {
@@ -88,6 +89,8 @@ typedef struct {
     uint64_t spin_ns, sleep_ns;        // CPU time while waiting; the rest of the wait
     uint64_t hold_ns, hold_worst_ns;   // whole, scaled up from hold_samples
     uint64_t hold_samples;             // how many holds were timed
+    uint64_t calls_ns, calls_most_ns;  // inside its own functions, but for waits: all threads
+                                       // together, and the one that spent most
     double hold_undisturbed_ns;        // mean of those whose thread kept its processor; 0: unknown
     uint64_t handoff_ns, handoff_worst_ns, handoffs; // freed with somebody waiting -> taken
     uint64_t waiters_sum, waiters_most;// waiters at each hand-off

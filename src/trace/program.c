@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <math.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -145,6 +146,13 @@ static void *watch(void *arg) {
     return NULL;
 }
 
+// Looking at samples takes a processor, and a program that loses one is another program: it is done
+// when nobody else wants to run. What is shown while it changes must come in time.
+static void give_way(const watch_t *w, bool to_all) {
+    struct sched_param none = {0};
+    if (!w->o->look) pthread_setschedparam(w->thread, to_all ? SCHED_IDLE : SCHED_OTHER, &none);
+}
+
 // Signals are for the main thread, which waits for the program.
 static void watch_begin(watch_t *w) {
     sigset_t all, old;
@@ -152,9 +160,11 @@ static void watch_begin(watch_t *w) {
     pthread_sigmask(SIG_SETMASK, &all, &old);
     if (pthread_create(&w->thread, NULL, watch, w) != 0) cli_bad("cannot start a thread");
     pthread_sigmask(SIG_SETMASK, &old, NULL);
+    give_way(w, true);
 }
 
 static void watch_end(watch_t *w) {
+    give_way(w, false);
     pthread_mutex_lock(&w->lock);
     w->done = true;
     pthread_cond_signal(&w->done_changed);

@@ -23,13 +23,14 @@
 
 #define RECORD_ENV     "HOTLOCK_RECORD"
 #define RECORD_LIBRARY "libhotlock-record.so"
-#define RECORD_MAGIC   0x32636572746f6c68u // "hlotrec2"
+#define RECORD_MAGIC   0x33636572746f6c68u // "hlotrec3"
 #define RECORD_INDEX   (1u << 17)          // entries; a power of two, at least twice the slots
 #define RECORD_SLOTS   (1u << 16)          // the most locks; fewer if the file system is small
 #define RECORD_STACKS  (1u << 13)          // a power of two
 #define RECORD_PCS     32
 #define RECORD_MAPS    256
 #define RECORD_PATH    232
+#define RECORD_INSIDE  (UINT64_C(1) << 48)
 
 typedef enum {
     RECORD_MUTEX, RECORD_RECURSIVE, RECORD_ERRORCHECK, RECORD_ADAPTIVE, RECORD_SPIN, RECORD_RWLOCK,
@@ -48,6 +49,7 @@ typedef struct {
     uint64_t ticks0, ns0;                   // one moment on both clocks: hl_ticks(), hl_now_ns()
     uint64_t ticks1, ns1;                   // the same at the end; 0: it did not come to that
     uint64_t mult;                          // ns = ticks * mult >> 32, as used inside
+    uint64_t clock;                         // ticks that two looks at the clock lie apart at least
     HL_ATOMIC(uint32_t) used;               // slots ever taken
     HL_ATOMIC(uint32_t) threads;            // that took a lock
     HL_ATOMIC(uint32_t) inserting;          // one thread at a time: slots, stacks and maps
@@ -70,7 +72,7 @@ typedef struct {
 typedef struct {
     // One cache line: all that an uncontended lock and unlock touch.
     HL_ATOMIC(uint64_t) address;
-    uint64_t acquisitions;
+    uint64_t acquisitions;                  // and, times RECORD_INSIDE, the readers inside
     uint64_t acquired;                      // ticks of the hold that is timed; 0: it is not
     HL_ATOMIC(uint64_t) crowd;
     uint64_t freed;                         // ticks, if freed while somebody waited; else 0
@@ -82,7 +84,7 @@ typedef struct {
     uint32_t weight;                        // how many holds a timed one stands for; 0: this one is
                                             // timed only because somebody waited
     // What a slow path touches.
-    uint64_t contended, reads, reads_contended;
+    uint64_t contended, writes, reads_contended; // of a reader-writer lock
     uint64_t wait, wait_worst;              // ns, as all below
     uint64_t clocked_wait, clocked_cpu;     // of the waits whose CPU time was read too
     uint64_t hold, hold_worst, holds, hold_weight;
@@ -90,6 +92,8 @@ typedef struct {
     uint64_t handoff, handoff_worst, handoffs;
     uint64_t waiters_sum, waiters_most;
     uint64_t preempted, preempted_wait;
+    HL_ATOMIC(uint64_t) calls, calls_most;  // inside the lock's own functions, but for waits: by
+                                            // all, and by the one thread that was there most
     uint64_t piled_up;                      // ticks waited so far when this hold began
     uint64_t last_timed;                    // ticks
     uint64_t stride;                        // one hold in so many is timed now
@@ -120,6 +124,10 @@ static inline size_t record_slots_at(void) {
 }
 static inline size_t record_size(uint32_t slots) {
     return record_slots_at() + slots * sizeof(record_slot_t);
+}
+
+static inline uint64_t record_acquisitions(const record_slot_t *s) {
+    return s->acquisitions & (RECORD_INSIDE - 1);
 }
 
 // ------------------------------------------------------------------------- crowd

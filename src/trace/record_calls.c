@@ -68,10 +68,12 @@ static inline void taken(record_slot_t *s, uint64_t now) {
             return (call);                                               \
         }                                                                \
         bool real_;                                                      \
+        uint64_t begin_ = rec_call_begin();                              \
         int tried_ = try_mutex(m, &real_);                               \
         if (hl_likely(is_taken(tried_))) {                               \
             if (hl_unlikely(!real_)) tried_ = (call);                    \
-            if (is_taken(tried_)) taken(slot_, 0);                       \
+            if (hl_unlikely(begin_)) begin_ = rec_call_end(slot_, begin_, true); \
+            if (is_taken(tried_)) taken(slot_, begin_);                  \
             return tried_;                                               \
         }                                                                \
         if (tried_ != EBUSY) return (call);                              \
@@ -113,7 +115,7 @@ REC_EXPORT int pthread_mutex_unlock(pthread_mutex_t *m) {
         return rec_next()->pthread_mutex_unlock(m);
     }
     rec_blame_t b = rec_freed(s);
-    int result = rec_next()->pthread_mutex_unlock(m);
+    int result = REC_UNLOCK(s, b, rec_next()->pthread_mutex_unlock(m));
     blame(s, b, CALLER);
     return result;
 }
@@ -238,7 +240,7 @@ REC_EXPORT int mtx_unlock(mtx_t *m) {
         return rec_next()->mtx_unlock(m);
     }
     rec_blame_t b = rec_freed(s);
-    int result = rec_next()->mtx_unlock(m);
+    int result = REC_UNLOCK(s, b, rec_next()->mtx_unlock(m));
     blame(s, b, CALLER);
     return result;
 }
@@ -266,8 +268,10 @@ REC_EXPORT int pthread_spin_lock(pthread_spinlock_t *lock) {
         rec_lost();
         return rec_next()->pthread_spin_lock(lock);
     }
+    uint64_t begin = rec_call_begin();
     if (hl_likely(rec_next()->pthread_spin_trylock(lock) == 0)) {
-        rec_taken(s, 0);
+        if (hl_unlikely(begin)) begin = rec_call_end(s, begin, true);
+        rec_taken(s, begin);
         return 0;
     }
     return WAIT_FOR(s, CALLER, rec_next()->pthread_spin_lock(lock));
@@ -284,7 +288,7 @@ REC_EXPORT int pthread_spin_unlock(pthread_spinlock_t *lock) {
     record_slot_t *s = rec_find(plain(lock), RECORD_SPIN);
     if (hl_unlikely(!s)) return rec_next()->pthread_spin_unlock(lock);
     rec_blame_t b = rec_freed(s);
-    int result = rec_next()->pthread_spin_unlock(lock);
+    int result = REC_UNLOCK(s, b, rec_next()->pthread_spin_unlock(lock));
     blame(s, b, CALLER);
     return result;
 }

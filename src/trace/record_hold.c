@@ -32,6 +32,22 @@ __asm__(".pushsection .text\n"
 
 #endif
 
+// ------------------------------------------------------------------------- calls
+uint64_t rec_call_end(record_slot_t *s, uint64_t begin, bool drawn) {
+    uint64_t now = hl_ticks(), clock = rec_head->clock;
+    if (drawn && !rec_kept_running()) return now;
+    uint64_t ns = now > begin + clock ? rec_ns(now - begin - clock) : 0;
+    if (drawn) ns *= CALLS_PER_SAMPLE;
+    (void)hl_fetch_add(&s->calls, ns);
+    record_slot_t **recent = rec_recent(hl_load(&s->address));
+    if (*recent != s) return now;
+    uint64_t *mine = &rec_me.spent[recent - rec_me.recent];
+    *mine += ns;
+    // Of two threads at once the smaller may stay: the next call mends it.
+    if (*mine > hl_load(&s->calls_most)) hl_store(&s->calls_most, *mine);
+    return now;
+}
+
 // ------------------------------------------------------------------------- waits
 // The wait of the last lock is charged to its stack only now, when nobody waits for this thread.
 void rec_flush(void) {

@@ -35,6 +35,27 @@ static inline bool rec_kept_running(void) {
     return !word || __atomic_load_n(word, __ATOMIC_RELAXED) != 0;
 }
 
+// ------------------------------------------------------------------------- inside the lock's calls
+// What a lock costs beside its waits: the way to its word and back, and waking others. One call in
+// thirty-two is timed, drawn by each thread for itself; and every unlock that somebody waits for.
+enum { CALLS_PER_SAMPLE = 32 };
+
+static inline uint32_t rec_draw_call(void) {
+    return 1 + rec_random() % (2 * CALLS_PER_SAMPLE - 1);
+}
+
+// Ticks, or 0: this call is not timed.
+static inline uint64_t rec_call_begin(void) {
+    if (hl_likely(--rec_me.calls_left)) return 0;
+    rec_me.calls_left = rec_draw_call();
+    rec_mark_running();
+    return hl_ticks();
+}
+
+// The clock as it is now. A call that was drawn stands for as many as are drawn from; one during
+// which the thread lost its processor says nothing of the lock, and is left out.
+uint64_t rec_call_end(record_slot_t *s, uint64_t begin, bool drawn);
+
 // ------------------------------------------------------------------------- taken
 static inline void rec_time_hold(record_slot_t *s, uint64_t now, bool due) {
     uint64_t crowd = hl_load(&s->crowd);
@@ -83,11 +104,12 @@ static inline bool rec_taken_again(const record_slot_t *s) {
 typedef struct {
     uint64_t waiting;  // ns that others waited during this hold
     uint64_t count;    // how many still wait
+    uint64_t freed;    // ticks at which the unlock that somebody waits for began, else 0
 } rec_blame_t;
 
 // Before the lock is really freed. What it returns is charged to a stack after that.
 static inline rec_blame_t rec_freed(record_slot_t *s) {
-    rec_blame_t blame = {0, 0};
+    rec_blame_t blame = {0, 0, 0};
     uint64_t crowd = hl_load(&s->crowd);
     s->depth = 0;
     if (hl_likely(!crowd && !s->acquired)) return blame;
@@ -117,11 +139,20 @@ static inline rec_blame_t rec_freed(record_slot_t *s) {
             s->preempted += blame.count;
             s->preempted_wait += blame.waiting;
         }
-        s->freed = now;
+        s->freed = blame.freed = now;
     }
     s->acquired = 0;
     return blame;
 }
+
+// The unlock itself, between these accounts and those that nobody waits for.
+#define REC_UNLOCK(s, blame, call)                                               \
+    (__extension__({                                                             \
+        uint64_t begin_ = (blame).freed ? (blame).freed : rec_call_begin();      \
+        int result_ = (call);                                                    \
+        if (hl_unlikely(begin_)) rec_call_end(s, begin_, !(blame).freed);        \
+        result_;                                                                 \
+    }))
 
 // ------------------------------------------------------------------------- waited
 typedef struct {

@@ -3,8 +3,8 @@
 //
 // The recorder stands before the lock functions of libc, or of libhotlock-preload.so, and hands
 // every call on. A lock that is free costs two looks at its slot; only one hold in about eight is
-// timed (every one, while they are rare); waits are always timed, and stacks are taken by a thread
-// before it waits or after it unlocked, never while it holds the lock.
+// timed (every one, while they are rare), and one call in thirty-two; waits are always timed, and
+// stacks are taken by a thread before it waits or after it unlocked, never while it holds the lock.
 //
 // Nothing here allocates, takes a lock of the program, or needs a constructor to have run.
 #ifndef HOTLOCK_RECORD_INTERNAL_H
@@ -82,8 +82,10 @@ typedef struct {
 
 typedef struct {
     record_slot_t *recent[REC_RECENT]; // of the locks this thread used last, by address
+    uint64_t spent[REC_RECENT]; // ns in the calls of each since it is there
     uint32_t number;            // 0: not yet
     uint32_t random;
+    uint32_t calls_left;        // until the next one that is timed
     uint64_t last_timed;        // ticks
     bool busy;                  // inside the recorder: a lock taken now is not recorded
     uint32_t clock_countdown;   // waits until the next one whose CPU time is read

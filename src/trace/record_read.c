@@ -67,7 +67,7 @@ static void read_hold(profile_lock_t *l, const record_slot_t *s, const recording
     l->has |= HAS_HOLD;
     l->hold_samples = s->holds;
     l->hold_ns = (uint64_t)((double)scaled(r, s->hold) / (double)s->hold_weight *
-                            (double)s->acquisitions);
+                            (double)l->acquisitions);
     l->hold_worst_ns = scaled(r, s->hold_worst);
     if (s->undisturbed_weight)
         l->hold_undisturbed_ns = (double)s->undisturbed * r->scale / (double)s->undisturbed_weight;
@@ -94,9 +94,9 @@ static void read_slot(profile_t *p, const recording_t *r, const record_slot_t *s
     profile_lock_t *l = profile_lock(p, r->pid, address, kinds[s->kind]);
     l->has |= HAS_ACQUISITIONS | HAS_CONTENDED | HAS_HANDOFF | HAS_WAITERS | HAS_OWNERS;
     if (s->kind != RECORD_RWLOCK) l->has |= HAS_PREEMPTED;
-    l->acquisitions = s->acquisitions;
+    l->acquisitions = record_acquisitions(s);
     l->contended = s->contended + gave_up;
-    l->reads = s->reads;
+    if (s->kind == RECORD_RWLOCK) l->reads = l->acquisitions - s->writes;
     l->reads_contended = s->reads_contended;
     l->handoff_ns = scaled(r, s->handoff);
     l->handoff_worst_ns = scaled(r, s->handoff_worst);
@@ -105,6 +105,9 @@ static void read_slot(profile_t *p, const recording_t *r, const record_slot_t *s
     l->waiters_sum = s->waiters_sum;
     l->waiters_most = s->waiters_most;
     l->owner_changes = s->owner_changes;
+    l->has |= hl_load(&s->calls) ? HAS_CALLS : 0;
+    l->calls_ns = scaled(r, hl_load(&s->calls));
+    l->calls_most_ns = scaled(r, hl_load(&s->calls_most));
     l->preempted = s->preempted;
     l->preempted_ns = scaled(r, s->preempted_wait);
     l->sleeps = s->sleeps;

@@ -28,8 +28,7 @@ static void note_handoff(record_slot_t *s) {
 static void note_read(record_slot_t *s, bool waited) {
     if (hl_unlikely(!rec_me.number)) rec_take_number();
     if (hl_unlikely(__atomic_load_n(&s->freed, __ATOMIC_RELAXED))) note_handoff(s);
-    add(&s->acquisitions, 1);
-    add(&s->reads, 1);
+    add(&s->acquisitions, RECORD_INSIDE + 1);
     if (waited) add(&s->reads_contended, 1);
     if (rec_me.reading || rec_random() % READS_PER_SAMPLE) return;
     rec_me.reading = s;
@@ -37,10 +36,26 @@ static void note_read(record_slot_t *s, bool waited) {
     rec_me.reading_piled = record_piled_up(hl_load(&s->crowd), rec_me.reading_since);
 }
 
+// Of readers the last one leaves it free. One that came in before anything was recorded never did.
+static void leave(record_slot_t *s, uint64_t now) {
+    uint64_t inside = __atomic_fetch_sub(&s->acquisitions, RECORD_INSIDE, __ATOMIC_RELAXED);
+    inside /= RECORD_INSIDE;
+    if (inside == 0) add(&s->acquisitions, RECORD_INSIDE);
+    if (inside == 1 && now) __atomic_store_n(&s->freed, now, __ATOMIC_RELAXED);
+}
+
+static void note_write(record_slot_t *s, uint64_t now) {
+    s->writes++;
+    rec_taken(s, now);
+}
+
 static rec_blame_t end_read(record_slot_t *s) {
-    rec_blame_t blame = {0, 0};
+    rec_blame_t blame = {0, 0, 0};
+    uint64_t crowd = hl_load(&s->crowd);
+    if (crowd) blame.freed = hl_ticks();
+    leave(s, blame.freed);
     if (rec_me.reading != s) return blame;
-    uint64_t now = hl_ticks(), since = rec_me.reading_since, crowd = hl_load(&s->crowd);
+    uint64_t now = crowd ? blame.freed : hl_ticks(), since = rec_me.reading_since;
     uint64_t ns = now > since ? rec_ns(now - since) : 0;
     uint64_t piled = record_piled_up(crowd, now);
     rec_me.reading = NULL;
@@ -64,9 +79,10 @@ static rec_blame_t end_read(record_slot_t *s) {
             rec_lost();                                                       \
             return (call);                                                    \
         }                                                                     \
-        uint64_t now_ = 0;                                                    \
+        uint64_t now_ = 0, begin_ = rec_call_begin();                         \
         int result_ = rec_next()->attempt(l);                                 \
         bool waited_ = result_ == EBUSY;                                      \
+        if (hl_unlikely(begin_ && !result_)) now_ = rec_call_end(s_, begin_, true); \
         if (waited_) {                                                        \
             rec_wait_t wait_ = rec_wait_begin(s_, CALLER);                    \
             result_ = (call);                                                 \
@@ -76,7 +92,7 @@ static rec_blame_t end_read(record_slot_t *s) {
             return (call);                                                    \
         }                                                                     \
         if (result_ == 0 && (reads)) note_read(s_, waited_);                  \
-        else if (result_ == 0) rec_taken(s_, now_);                           \
+        else if (result_ == 0) note_write(s_, now_);                          \
         return result_;                                                       \
     } while (0)
 #define READ_LOCK(l, call)  RW_LOCK(l, true, pthread_rwlock_tryrdlock, call)
@@ -118,7 +134,7 @@ REC_EXPORT int pthread_rwlock_clockwrlock(pthread_rwlock_t *l, clockid_t clock,
 REC_EXPORT int pthread_rwlock_trywrlock(pthread_rwlock_t *l) {
     record_slot_t *s = find(l);
     int result = rec_next()->pthread_rwlock_trywrlock(l);
-    if (s && result == 0) rec_taken(s, 0);
+    if (s && result == 0) note_write(s, 0);
     return result;
 }
 
@@ -128,7 +144,7 @@ REC_EXPORT int pthread_rwlock_unlock(pthread_rwlock_t *l) {
     if (!s) return rec_next()->pthread_rwlock_unlock(l);
     bool writer = s->depth && s->owner == rec_me.number;
     rec_blame_t b = writer ? rec_freed(s) : end_read(s);
-    int result = rec_next()->pthread_rwlock_unlock(l);
+    int result = REC_UNLOCK(s, b, rec_next()->pthread_rwlock_unlock(l));
     if (b.count) rec_charge(rec_stack(s, STACK_HOLDER, CALLER), b.count, b.waiting);
     rec_flush();
     return result;

@@ -291,7 +291,7 @@ void sampler_fill(sampler_t *s, profile_t *p) {
         spinning += b;
         kernel += c;
     }
-    p->dropped.samples += s->lost;
+    p->dropped.samples += s->lost + s->other;
     if (!all) return;
     for (size_t i = 0; i < p->lock_count; i++) {  // recorded, and no sample found it spinning
         p->locks[i].has |= HAS_CPU;

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""figures.py HOTLOCK PLANTED: what hotlock top finds in programs with planted locks agrees with
-what these counted and timed for themselves, whatever else the machine is doing meanwhile."""
+"""figures.py HOTLOCK PLANTED SLOW: what hotlock top finds in programs with planted locks agrees
+with what these counted and timed for themselves, whatever else the machine is doing meanwhile."""
 import json
 import os
 import sys
@@ -10,15 +10,15 @@ import tempfile
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "workloads"))
 from tap import check, done, run  # noqa: E402
 
-HOTLOCK, PLANTED = sys.argv[1:3]
+HOTLOCK, PLANTED, SLOW = sys.argv[1:4]
 TRUTH = os.path.join(tempfile.mkdtemp(), "truth")
 
 
-def top(scene, *options):
+def top(scene, *options, program=PLANTED):
     """The report on a scene and what the scene knows of itself."""
     if os.path.exists(TRUTH):
         os.unlink(TRUTH)
-    r = run(HOTLOCK, "top", "--json", *options, "--", PLANTED, scene,
+    r = run(HOTLOCK, "top", "--json", *options, "--", program, scene,
             env=dict(os.environ, TRUTH=TRUTH))
     try:
         report = json.loads(r.stdout)
@@ -114,6 +114,35 @@ def quiet_program():
           else store["hold_samples"])
 
 
+def slow_calls():
+    """Calls that last, of a lock that nobody waits for: all that another lock could save."""
+    report, truth = top("slow", program=SLOW)
+    store = lock(report, "store.lock")
+    check("slow calls: their time within 12 %", near(store["calls_ns"], truth["calls"], 0.12))
+    check("no thread spent much of it: there are 250",
+          None if 0 < store["calls_most_ns"] < 0.1 * truth["calls"] else store["calls_most_ns"])
+    cpu = report["user_s"] + report["system_s"]
+    check("their share is of the CPU time",
+          near(store["calls_share"], store["calls_ns"] / 1e9 / cpu, 0.01))
+    check("the bound is what the program would save, within 10 points",
+          near(store["bound"], truth["calls"] / truth["cpu"], 0, 0.10))
+    check("and the verdict says where it goes", None if store["limit"] == "calls" and
+          "taking and freeing" in store["verdict"] else store["verdict"])
+    report, truth = top("slow")
+    store = lock(report, "store.lock")
+    check("the same with libc's mutex: its calls are no problem, and nothing is to be had",
+          None if store["limit"] == "no problem" and store["bound"] < 0.1 else store["verdict"])
+
+
+def passing():
+    """A lock that a reader frees is handed on too."""
+    report, truth = top("passing")
+    shelf = lock(report, "shelf")
+    check("readers that pass it on: the hand-off within 25 %",
+          near(shelf["handoff_ns"], truth["handoff"], 0.25))
+    check("as often as somebody waited", near(shelf["handoffs"], shelf["contended"], 0.1))
+
+
 def kinds():
     report, _ = top("kinds")
     want = {"nested": ("recursive mutex", 1000), "spin": ("spinlock", 1000),
@@ -173,6 +202,8 @@ def ends():
 hot()
 sleeping()
 quiet_program()
+slow_calls()
+passing()
 kinds()
 condition()
 home_made()

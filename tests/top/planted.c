@@ -2,8 +2,8 @@
 // planted.c - programs with planted locks, whose figures are known: the program counts and times
 // for itself what `hotlock top` must find, and writes it as JSON to the file $TRUTH names.
 //
-//   planted SCENE: hot, sleeping, idle, kinds, condition, loop, child, many, paths, words, bucket,
-//   threads, rate, forever, killed
+//   planted SCENE: hot, sleeping, idle, slow, passing, kinds, condition, loop, child, many, paths,
+//   words, bucket, threads, rate, forever, killed
 #include <linux/futex.h>
 #include <pthread.h>
 #include <signal.h>
@@ -37,7 +37,7 @@ static void busy(uint64_t ns) {
 
 // ------------------------------------------------------------------------- the truth
 static struct {
-    atomic_uint_fast64_t taken, hold, wait, cpu, spin, long_hold;
+    atomic_uint_fast64_t taken, hold, wait, cpu, spin, long_hold, calls, handoff;
     atomic_uint_fast64_t brief, brief_hold; // those too short to have lost the processor
 } truth;
 
@@ -49,12 +49,13 @@ static void write_truth(void) {
     if (!f) return;
     fprintf(f, "{\"taken\": %llu, \"hold\": %llu, \"wait\": %llu, \"cpu\": %llu, \"spin\": %llu, "
                "\"long_hold\": %llu, \"pid\": %d, \"rss\": %ld, \"brief\": %llu, "
-               "\"brief_hold\": %llu}\n",
+               "\"brief_hold\": %llu, \"calls\": %llu, \"handoff\": %llu}\n",
             (unsigned long long)truth.taken, (unsigned long long)truth.hold,
             (unsigned long long)truth.wait, (unsigned long long)truth.cpu,
             (unsigned long long)truth.spin, (unsigned long long)truth.long_hold, (int)getpid(),
             used.ru_maxrss,
-            (unsigned long long)truth.brief, (unsigned long long)truth.brief_hold);
+            (unsigned long long)truth.brief, (unsigned long long)truth.brief_hold,
+            (unsigned long long)truth.calls, (unsigned long long)truth.handoff);
     fclose(f);
 }
 
@@ -115,6 +116,52 @@ static void *sleeping(void *arg) {
 static void *idle(void *arg) {
     (void)arg;
     for (int i = 0; i < 20000; i++) section(0, false);
+    return NULL;
+}
+
+// ------------------------------------------------------------------------- slow calls
+// The mutex of slow.c, if this program is linked with it: how long its calls last is known.
+extern uint64_t slow_calls __attribute__((weak)), slow_call_ns __attribute__((weak));
+
+static void *slow(void *arg) {
+    for (int i = 0; i < 40; i++) {
+        pthread_mutex_lock(&store.lock);
+        store.items++;
+        pthread_mutex_unlock(&store.lock);
+        busy(10000);
+    }
+    return arg;
+}
+
+// One thread after the other: it goes around, and nobody ever waits.
+static void slow_turns(void) {
+    for (int i = 0; i < 250; i++) run(1, slow);
+    if (&slow_calls) truth.calls = slow_calls * slow_call_ns;
+}
+
+// ------------------------------------------------------------------------- readers that pass it on
+static pthread_rwlock_t shelf = PTHREAD_RWLOCK_INITIALIZER;
+static atomic_int wanted;
+static atomic_uint_fast64_t freed;
+
+static void shelf_section(int (*lock)(pthread_rwlock_t *), useconds_t us) {
+    wanted++;
+    lock(&shelf);
+    wanted--;
+    uint64_t since = atomic_exchange(&freed, 0);
+    if (since) truth.handoff += now() - since;
+    usleep(us);
+    if (wanted) freed = now();
+    pthread_rwlock_unlock(&shelf);
+}
+
+// A reader and a writer who sleep with it, so that the other comes to wait, busy machine or not.
+static void *passing(void *writer) {
+    for (int i = 0; i < 500; i++) {
+        if (writer) shelf_section(pthread_rwlock_wrlock, 20);
+        else shelf_section(pthread_rwlock_rdlock, 500);
+        usleep(100);
+    }
     return NULL;
 }
 
@@ -373,6 +420,8 @@ int main(int argc, char **argv) {
     if (!strcmp(scene, "hot")) run(3, hot);
     else if (!strcmp(scene, "sleeping")) run(3, sleeping);
     else if (!strcmp(scene, "idle")) run(1, idle);
+    else if (!strcmp(scene, "slow")) slow_turns();
+    else if (!strcmp(scene, "passing")) run(2, passing);
     else if (!strcmp(scene, "kinds")) kinds();
     else if (!strcmp(scene, "condition")) run(2, ping), wait_in_vain();
     else if (!strcmp(scene, "loop")) run(2, loop);
