@@ -286,11 +286,27 @@ static bool write_form(const top_result_t *r, const top_form_t *form, const char
     return good;
 }
 
+// Of a process, its own words as they are now: it may be gone at the end.
+static char *process_words(pid_t pid)
+{
+    static char text[65536];
+    char *words[1024], path[64];
+    size_t count = 0;
+    snprintf(path, sizeof path, "/proc/%d/cmdline", (int)pid);
+    FILE *f = fopen(path, "re");
+    size_t size = f ? fread(text, 1, sizeof text - 1, f) : 0;
+    if (f)
+        fclose(f);
+    for (char *at = text; at < text + size && count < 1023; at += strlen(at) + 1)
+        words[count++] = at;
+    words[count] = NULL;
+    return count && size < sizeof text - 1 && count < 1023 ? cli_shell_words(words) : NULL;
+}
+
 static char *command_words(const top_options_t *c)
 {
-    if (!c->command)
-        return NULL;
-    char *words = cli_shell_words(c->command), *text = cli_printf("-- %s", words);
+    char *words = c->command ? cli_shell_words(c->command) : c->pid ? process_words(c->pid) : NULL;
+    char *text = words ? cli_printf("-- %s", words) : NULL;
     free(words);
     return text;
 }
@@ -368,6 +384,7 @@ static int run(options_t *o, bool to_stdout)
         o->collect.look = top_live_look;
         o->collect.looker = live;
     }
+    char *words = command_words(&o->collect);
     int code = collect(o, &p);
     if (live)
         top_live_end(live);
@@ -377,7 +394,6 @@ static int run(options_t *o, bool to_stdout)
     profile_finish(&p);
     top_result_t r = {.profile = &p, .limit = (size_t)o->limit, .detailed = (size_t)o->detailed,
                       .stacks = (size_t)o->stacks, .sweep = sweep, .sweep_name = o->sweep};
-    char *words = command_words(&o->collect);
     diagnosis_t *diagnoses = diagnose(&p);
     r.diagnoses = diagnoses;
     r.command = words;

@@ -16,7 +16,7 @@ typedef struct {
     size_t limit;                 // locks shown in tables
     size_t detailed;              // of them, with stacks and verdict
     size_t stacks;                // shown of each role
-    const char *command;          // words that collect the same again: "-- prog -x", "-p 17"
+    const char *command;          // words that run the program again: "-- prog -x"; or NULL
     json_t *sweep;                // result of `hotlock try` or `bench` to draw, or NULL
     const char *sweep_name;
 } top_result_t;
@@ -57,6 +57,9 @@ uint64_t top_role_ns(const profile_lock_t *l, profile_role_t role);
 double top_utilisation(const profile_t *p, const profile_lock_t *l);
 // What was not measured, dropped or is odd: one line each, to be freed; NULL-ended.
 char **top_remarks(const profile_t *p);
+
+// The commands to type next, a line each, for the costliest lock that they reach; or NULL. Free it.
+char *top_next(const top_result_t *r);
 
 // The live view: a looker for top_options_t.
 typedef struct top_live top_live_t;

@@ -192,6 +192,12 @@ static void first_words(FILE *out, const top_result_t *r)
     char *text = cli_printf("%s: %s.", p->locks[0].name, r->diagnoses[0].verdict);
     element(out, "p", text);
     free(text);
+    text = top_next(r);
+    if (text) {
+        element(out, "p", "Next:");
+        element(out, "pre", text);
+    }
+    free(text);
     fputs("</div>\n", out);
 }
 
@@ -211,7 +217,7 @@ bool top_html(const top_result_t *r, FILE *out)
     first_words(out, r);
     fputs("<h2>Where the time of each lock went</h2>\n<p class='note key'><i style='background:"
           "var(--held)'></i>held<i style='background:var(--handing)'></i>free although somebody "
-          "waits (all that a better lock can save)<i style='background:var(--free)'></i>free and "
+          "waits (that, and time in its calls, is all that a better lock can save)<i style='background:var(--free)'></i>free and "
           "unwanted</p>\n", out);
     svg_shares(out, r);
     if (r->sweep) {

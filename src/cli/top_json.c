@@ -133,6 +133,16 @@ static json_t *dropped(const profile_dropped_t *d)
                      (json_int_t)d->events);
 }
 
+static json_t *next_commands(const top_result_t *r)
+{
+    char *lines = top_next(r), *rest = lines;
+    json_t *all = json_array();
+    for (char *line; (line = strsep(&rest, "\n"));)
+        json_array_append_new(all, text(line));
+    free(lines);
+    return all;
+}
+
 // Text of an object, each line but the first a step to the right.
 static void put_inside(json_t *value, FILE *out)
 {
@@ -188,6 +198,7 @@ bool top_json(const top_result_t *r, FILE *out)
         {"partial", json_boolean(p->partial)},
         {"exit_code", p->exit_code >= 0 ? json_integer(p->exit_code) : json_null()},
         {"exit_signal", p->exit_signal ? json_integer(p->exit_signal) : json_null()},
+        {"next", next_commands(r)},
         {"dropped", dropped(&p->dropped)},
         {"notes", notes},
     };

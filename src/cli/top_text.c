@@ -230,24 +230,12 @@ static void detail(FILE *out, const top_result_t *r, size_t i)
 }
 
 // ------------------------------------------------------------------------- all
-static const char *limit_to_cure(limit_t limit)
-{
-    return limit == LIMIT_HANDOFF || limit == LIMIT_SPIN || limit == LIMIT_BURSTS ||
-           limit == LIMIT_CALLS || limit == LIMIT_READERS ? "try" : NULL;
-}
-
 static void next_step(FILE *out, const top_result_t *r)
 {
-    const profile_t *p = r->profile;
-    if (!p->lock_count || !r->command)
-        return;
-    limit_t first = r->diagnoses[0].limit;
-    bool reached = strcmp(p->locks[0].kind, "home-made loop") != 0;
-    if (reached && limit_to_cure(first))
-        fprintf(out, "\nnext: hotlock try %s\n", r->command);
-    else if (first == LIMIT_HOLD || first == LIMIT_PREEMPTED)
-        fprintf(out, "\nnext: hotlock top --export-workload hold.c %s\n      hotlock sim hold.c\n",
-                r->command);
+    char *lines = top_next(r), *rest = lines;
+    for (char *line; (line = strsep(&rest, "\n"));)
+        fprintf(out, "%s%s\n", line == lines ? "\nnext: " : "      ", line);
+    free(lines);
 }
 
 static void heading(const top_result_t *r, FILE *out)

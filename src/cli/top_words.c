@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../trace/made.h"
 #include "cli.h"
 #include "top.h"
 
@@ -91,6 +92,34 @@ char *top_summary(const profile_t *p)
             top_duration((double)spun, spin));
     fclose(out);
     return text;
+}
+
+// Another lock, or none, can be put in its place from outside.
+static bool reached(const profile_lock_t *l)
+{
+    return l->pid && strcmp(l->kind, "home-made loop") != 0 && strcmp(l->kind, MADE_GIL) != 0;
+}
+
+static bool curable(limit_t limit)
+{
+    return limit == LIMIT_HANDOFF || limit == LIMIT_SPIN || limit == LIMIT_BURSTS ||
+           limit == LIMIT_CALLS || limit == LIMIT_READERS;
+}
+
+char *top_next(const top_result_t *r)
+{
+    const profile_t *p = r->profile;
+    for (size_t i = 0; r->command && i < p->lock_count && i < r->limit; i++) {
+        limit_t limit = r->diagnoses[i].limit;
+        if (!reached(&p->locks[i]))
+            continue;
+        if (curable(limit))
+            return cli_printf("hotlock try %s", r->command);
+        if (limit == LIMIT_HOLD || limit == LIMIT_PREEMPTED)
+            return cli_printf("hotlock top --export-workload hold.c %s\nhotlock sim hold.c",
+                              r->command);
+    }
+    return NULL;
 }
 
 char **top_remarks(const profile_t *p)

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""forms.py HOTLOCK PLANTED COUNTED STATIC: every form of the report says the same; files are new,
+"""forms.py HOTLOCK PLANTED COUNTED STATIC SLOW: every form of the report says the same; files are new,
 private and whole; bad input is one line; an interrupted program leaves nothing behind."""
 import csv
 import gzip
+import html
 import html.parser
 import io
 import json
@@ -21,7 +22,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 from screen import Terminal  # noqa: E402
 from tap import PATIENCE, check, check_bad, done, run  # noqa: E402
 
-HOTLOCK, PLANTED, COUNTED, STATIC = (os.path.abspath(a) for a in sys.argv[1:5])
+HOTLOCK, PLANTED, COUNTED, STATIC, SLOW = (os.path.abspath(a) for a in sys.argv[1:6])
 WORK = tempfile.mkdtemp()
 os.chdir(WORK)
 FORMS = ["json", "csv", "md", "html", "folded", "pb.gz", "prom", "txt"]
@@ -154,7 +155,7 @@ def forms():
         r'hotlock_acquisitions_total\{lock="store.lock",.*\} 1200\n', prom) else prom)
     page(report)
     workload()
-    next_command()
+    next_commands(report)
 
 
 def page(report):
@@ -188,15 +189,40 @@ def workload():
           else (want, simulated))
 
 
-def next_command():
-    """What the report says to type, typed: only the simulation is cut short."""
-    words = ["a b", "it's", "$HOME", ""]
-    r = run(HOTLOCK, "top", "--", PLANTED, "hot", *words)
+ODD = ["a b", "it's", "$HOME", ""]
+
+
+def typed_next(*command):
+    """The commands that the report on this one says to type."""
+    r = run(HOTLOCK, "top", "-o", "next.json", "--", *command)
     lines = r.stdout.partition("\nnext: ")[2].splitlines()
+    typed = [line.strip() for line in lines if line.strip()]
+    with open("next.json", encoding="utf-8") as f:
+        said = json.load(f)["next"]
+    os.unlink("next.json")
+    check("the next commands are in the JSON too", None if said == typed else (said, typed))
+    return typed, r
+
+
+def next_commands(report):
+    """What the report says to type, typed: only what is repeated or simulated is cut short."""
     os.mkdir("bin")
     os.symlink(HOTLOCK, "bin/hotlock")
     env = dict(os.environ, PATH=f"{WORK}/bin:{os.environ['PATH']}")
-    typed = [line.strip() for line in lines if line.strip()]
+    with open("r.html", encoding="utf-8") as f:
+        check("they are in the page", None if report["next"] and all(
+            html.escape(line, quote=False) in f.read() for line in report["next"][:1])
+              else report["next"])
+    typed, r = typed_next(SLOW, "slow", *ODD)
+    check("of a lock that another may cure, to try others",
+          None if len(typed) == 1 and typed[0].startswith("hotlock try -- ") else r.stdout)
+    short = "hotlock try --runs 5 --lock libc,park --json -- "
+    r = run("sh", "-c", typed[0].replace("hotlock try -- ", short) if typed else "false", env=env)
+    tried = [l["lock"] for s in json.loads(r.stdout or '{"sections": []}')["sections"]
+             for l in s["locks"]]
+    check("which works as typed", None if r.returncode == 0 and sorted(tried) == ["libc", "park"]
+          else r)
+    typed, r = typed_next(PLANTED, "hot", *ODD)
     check("the next commands are to export a workload and to simulate it",
           None if len(typed) == 2 and "--export-workload hold.c" in typed[0] and
           typed[1] == "hotlock sim hold.c" else r.stdout)

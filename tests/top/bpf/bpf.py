@@ -161,6 +161,10 @@ def check_program(folder):
             check_figures(result, delta(before, after), after.now - before.now,
                           after.cpu - before.cpu)
             check_stacks(result)
+        words = f" -- {PLANTED} {planted.file}"
+        check("what to type next has the words it was started with", not (result["next"] and all(
+            words in line or line == "hotlock sim hold.c" for line in result["next"])) and
+              str(result["next"]))
     planted.end()
 
 
