@@ -507,6 +507,7 @@ static void kernel(file_t *f)
     estimated(f, "migrate", "ns", 2000, "order of magnitude of Linux");
     estimated(f, "slice", "ns", 3e6, "Linux CFS minimum granularity with 8 CPUs or more");
     estimated(f, "granularity", "ns", 1e6, "Linux CFS wake-up granularity");
+    estimated(f, "home", "value", 1, "requests for one line wait at its home; not measured");
     estimated(f, "disorder", "value", 0.25,
               "caches do not queue strictly; how much is not measured");
     estimated(f, "buffer", "value", 48, "order of magnitude of today's store buffers");

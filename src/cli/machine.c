@@ -58,6 +58,7 @@ static const rule_t rules[] = {
     {"bus", OPTIONAL, true, 0, 5000, 0},
     {"disorder", NEED_ALWAYS, false, 0, 1, 0},
     {"nearest", OPTIONAL, false, 0, 1, 0},
+    {"home", OPTIONAL, false, 0, 1, 0},
     {"migratory", OPTIONAL, false, 0, 1, 0},
     {"buffer", NEED_ALWAYS, false, 1, 64, 0},
     {"syscall", NEED_ALWAYS, true, 1, 1e5, 0},

@@ -306,7 +306,7 @@ static bool wait_out(ps_t until) {
 // After this the CPU has a copy of the line. The time is that of a first use, or of one more.
 static void fetch(line_t *l, uintptr_t pc, ps_t hit) {
     cpu_t *c = here;
-    if (line_shared_by(l, c->core) && (l->busy <= c->now || !l->holder)) {
+    if (line_shared_by(l, c->core) && (l->busy <= c->now || !l->holder || l->kept)) {
         bool sibling = l->holder && l->user != c->id;
         c->now += sibling ? machine.smt : hit;
         if (l->holder) l->user = (uint16_t)c->id;

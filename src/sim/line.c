@@ -102,6 +102,7 @@ static cost_t read_from_holder(line_t *l, cpu_t *c) {
     ps_t t = machine.dirty[near];
     if (machine.migratory && l->migrates && !l->moved) {
         hold(l, c);
+        l->kept = false;
         l->moved = true;
     } else {
         l->migrates = l->migrates && !l->moved;
@@ -117,6 +118,7 @@ static cost_t read_cost(line_t *l, cpu_t *c) {
     if (l->holder) return read_from_holder(l, c);
     if (!l->sharers) {   // alone with it, it could write at once
         hold(l, c);
+        l->kept = false;
         counts.fetched++;
         return (cost_t){machine.memory, 0, NEAR_CORE, false};
     }
@@ -131,7 +133,7 @@ static cost_t write_cost(line_t *l, cpu_t *c) {
         l->moved = false;
         return k;
     }
-    bool mine = line_shared_by(l, c->core);
+    bool mine = l->kept = line_shared_by(l, c->core);
     int others = l->sharers - mine;
     if (l->holder) {
         k.near = l3_near[c->l3][core_l3[l->holder - 1]];
@@ -162,6 +164,15 @@ static ps_t when_bus_is_free(ps_t at) {
     return begin;
 }
 
+// Requests for a line that is under way wait at its home: there, those that waited have the way to it
+// behind them, half of what a clean line costs there and back.
+static ps_t left_of(const cost_t *k, ps_t latency, ps_t waited) {
+    if (!k->moved || !machine.home) return latency;
+    ps_t way = machine.clean[k->near] / 2;
+    if (way > latency / 2) way = latency / 2;
+    return latency - (waited < way ? waited : way);
+}
+
 static void serve(ask_t *a, ps_t asked) {
     line_t *l = a->line;
     cpu_t *c = a->cpu;
@@ -173,6 +184,7 @@ static void serve(ask_t *a, ps_t asked) {
     cost_t k = a->kind == ASK_LOAD ? read_cost(l, c) : write_cost(l, c);
     ps_t at = k.moved ? when_bus_is_free(asked) : asked;
     ps_t latency = k.latency ? jittered(k.latency, c) : 0;
+    latency = left_of(&k, latency, asked - a->at);
     bool counts_not = settings.skip_main && c->running == threads[0];
     if (k.moved && !counts_not) report_move(a->pc, k.near, at - asked + latency);
     switch (a->kind) {
@@ -221,7 +233,7 @@ static ask_t *take(line_t *l, uint32_t which) {
 }
 
 void line_ask(ask_t *a, cpu_t *cpu, ask_kind_t kind, line_t *l, uintptr_t pc, ps_t at) {
-    *a = (ask_t){kind, cpu, l, pc};
+    *a = (ask_t){kind, cpu, l, pc, at};
     if (l->busy <= at && !l->waiting) {
         serve(a, at);
         return;

@@ -62,6 +62,7 @@ static const field_t fields[] = {
     {"disorder", REAL, &machine.disorder},
     {"nearest", REAL, &machine.nearest},
     {"buffer", WHOLE, &machine.buffer},
+    {"home", FLAG, &machine.home},
     {"migratory", FLAG, &machine.migratory},
     {"syscall", TIME, &machine.syscall},
     {"futex_wake", TIME, &machine.futex_wake},

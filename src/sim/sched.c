@@ -88,9 +88,15 @@ static void set_timer(thread_t *t, ps_t at) {
 }
 
 // ------------------------------------------------------------------------- run queues
+static void settle(thread_t *t, cpu_t *c) {
+    if (t->cpu) t->cpu->threads--;
+    t->cpu = c;
+    c->threads++;
+}
+
 static void enqueue(cpu_t *c, thread_t *t) {
     t->next = NULL;
-    t->cpu = c;
+    settle(t, c);
     t->state = THREAD_READY;
     *c->queue_end = t;
     c->queue_end = &t->next;
@@ -115,7 +121,7 @@ static void set_pace(const cpu_t *c) {
 static void run_on(cpu_t *c, thread_t *t, ps_t at) {
     c->running = t;
     set_pace(c);
-    t->cpu = c;
+    settle(t, c);
     t->state = THREAD_RUNNING;
     if (c->now < at) c->now = at;
     c->now += machine.switch_;
@@ -153,13 +159,12 @@ static cpu_t *idle_near(const thread_t *t) {
     return best;
 }
 
+// Threads that sleep count: those that wait for the others to be made do not stay on one CPU.
 static cpu_t *least_loaded(const thread_t *t) {
     cpu_t *best = NULL;
     for (int i = 0; i < cpu_count; i++) {
         cpu_t *c = placement[i];
-        if (!may_run_on(t, c)) continue;
-        int load = c->queued + (c->running != NULL);
-        if (!best || load < best->queued + (best->running != NULL)) best = c;
+        if (may_run_on(t, c) && (!best || c->threads < best->threads)) best = c;
     }
     return best;
 }
@@ -432,6 +437,7 @@ void sched_end(void *result) {
     engine_drain();
     self->result = result;
     self->state = THREAD_ENDED;
+    self->cpu->threads--;
     if (self->joiner) sched_wake(self->joiner, self->cpu->now);
     run_next(self->cpu);
     sched_wait();

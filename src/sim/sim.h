@@ -44,6 +44,7 @@ typedef struct {
     ps_t bus;                 // one bus for all transfers: how long each keeps it; 0: none
     double disorder, nearest; // chances that any waiter, or the nearest, is served, not the first
     int buffer;               // stores that may wait; at most MAX_BUFFER
+    bool home;                // requests wait at the line's home
     bool migratory;           // reading what another just changed takes the line over
     ps_t syscall, futex_wake, wake, switch_, migrate, slice, granularity;
 } machine_t;
@@ -71,6 +72,7 @@ typedef struct ask {
     cpu_t *cpu;
     line_t *line;
     uintptr_t pc;
+    ps_t at;                  // when
 } ask_t;
 
 // A thread whose loop waits for a line to change.
@@ -91,6 +93,7 @@ struct line {
     uint16_t sharers;         // how many cores have a copy
     bool armed;               // an event will serve the next waiter
     bool moved, migrates;     // the owner got it by reading; it changes right after being read
+    bool kept;                // the holder had a copy when it asked to write: it goes on reading it
     uint64_t in_l3;           // L3 domains with a copy
     uint64_t share[];         // cores with a copy
 };
@@ -129,6 +132,7 @@ struct cpu {
     thread_t *running;        // NULL: idle
     thread_t *queue, **queue_end;
     int queued;
+    int threads;              // that run here, or ran here last and sleep
     ps_t slice_end, run_since;
     ps_t block;               // what a basic block takes now
     uint64_t random;

@@ -129,6 +129,10 @@ def affinity():
                    "--cc", compiler)
         check(done.returncode == 0 and cells(done)[0]["rate"] == 1,
               f"threads run where they are bound, {compiler}", done.stdout + done.stderr)
+    done = sim("sim", str(HERE / "placed.c"), "--machine", "e7-8895v3-4s", "--threads", "4", "--lock", "libc",
+               "--seeds", "1", "--json", "--metric", "sockets ([0-9])")
+    check(done.returncode == 0 and cells(done)[0]["rate"] == 4,
+          "threads that sleep until all are there are spread over the sockets", done.stdout + done.stderr)
 
 
 def fibers():
@@ -210,7 +214,7 @@ def machine(change):
     return file.name
 
 
-PLAIN = ("clock_ghz", "smt_slow", "disorder", "nearest", "migratory", "buffer")
+PLAIN = ("clock_ghz", "smt_slow", "home", "disorder", "nearest", "migratory", "buffer")
 
 
 def refusals():

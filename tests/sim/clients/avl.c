@@ -9,8 +9,8 @@ typedef struct node {
     int key, height;
 } node_t;
 
-static stock_lock_t lock;
-static node_t *root;
+static _Alignas(64) stock_lock_t lock;
+static _Alignas(64) node_t *root;
 
 static int height(const node_t *n) { return n ? n->height : 0; }
 

@@ -31,12 +31,17 @@ static inline void delay(uint64_t ns) {
     for (uint64_t end = hl_now_ns() + ns; hl_now_ns() < end;) hl_pause();
 }
 
+// Threads that all queue keep the order they came in. On a real machine interrupts mix it within a
+// second; here they come in a random one, each at its own time.
+enum { SCATTER_NS = 1000 };
+
 static atomic_bool stop;
 static pthread_barrier_t start;
 
 static void *work(void *arg) {
     worker_t *me = arg;
     pthread_barrier_wait(&start);
+    delay(chance(me) % ((unsigned long)me->threads * SCATTER_NS));
     for (unsigned long n = 1; !atomic_load_explicit(&stop, memory_order_relaxed); n++) {
         op(me);
         atomic_store_explicit(&me->done, n, memory_order_relaxed);

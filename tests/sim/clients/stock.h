@@ -16,6 +16,7 @@ enum { STOCK_THREADS = 2048 };
 typedef struct stock_node {
     _Alignas(64) _Atomic(struct stock_node *) next;
     atomic_int granted;
+    int nested;   // Linux's: how many of a CPU's nodes are in use
 } stock_node_t;
 
 // One per thread, as the kernel has one per CPU.
@@ -39,21 +40,26 @@ static inline void stock_ready(stock_node_t *me) {
 
 #ifdef QSPIN
 typedef union {
-    _Alignas(64) atomic_uint word;
+    atomic_uint word;
     struct { atomic_uchar locked, pending; _Atomic uint16_t tail; };
     _Atomic uint16_t locked_pending;
 } stock_lock_t;
-enum { LOCKED = 1, PENDING = 1 << 8, TAIL_SHIFT = 16 };
+enum { LOCKED = 1, PENDING = 1 << 8, TAIL_SHIFT = 16, PENDING_LOOPS = 512 };
 
-static inline bool stock_try(stock_lock_t *l) {
-    unsigned free = 0;
-    return atomic_compare_exchange_strong_explicit(&l->word, &free, LOCKED, memory_order_acquire,
+// Takes it if it is free; else *seen is what it is.
+static inline bool stock_try(stock_lock_t *l, unsigned *seen) {
+    *seen = 0;
+    return atomic_compare_exchange_strong_explicit(&l->word, seen, LOCKED, memory_order_acquire,
                                                    memory_order_relaxed);
 }
 
-// The first waiter needs no node: true if it got the lock that way.
-static inline bool stock_pending(stock_lock_t *l) {
-    unsigned seen = atomic_load_explicit(&l->word, memory_order_relaxed);
+// The first waiter needs no node: true if it got the lock that way. Whoever has just seen others
+// wait does not look again, but lets one that is taking the lock have it.
+static inline bool stock_pending(stock_lock_t *l, unsigned seen) {
+    for (int i = 0; seen == PENDING && i < PENDING_LOOPS; i++) {
+        hl_pause();
+        seen = atomic_load_explicit(&l->word, memory_order_relaxed);
+    }
     if (seen & ~(unsigned)LOCKED) return false;
     seen = atomic_fetch_or_explicit(&l->word, PENDING, memory_order_acquire);
     if (seen & ~(unsigned)LOCKED) {
@@ -65,15 +71,10 @@ static inline bool stock_pending(stock_lock_t *l) {
     return true;
 }
 
-static __attribute__((noinline)) void stock_slow(stock_lock_t *l, int index) {
-    stock_node_t *me = &stock_node[index + 1];
-    unsigned mine = (unsigned)(index + 1) << TAIL_SHIFT, seen;
-    if (stock_pending(l)) return;
-    stock_ready(me);
-    if (stock_try(l)) return;
-    unsigned before =
-        atomic_exchange_explicit(&l->tail, (uint16_t)(index + 1), memory_order_acq_rel);
-    if (before) stock_wait(me, &stock_node[before]);
+// At the head of the queue. Who comes next is read early, if there is one yet.
+static void stock_take(stock_lock_t *l, stock_node_t *me, unsigned mine) {
+    stock_node_t *next = atomic_load_explicit(&me->next, memory_order_relaxed);
+    unsigned seen;
     while ((seen = atomic_load_explicit(&l->word, memory_order_acquire)) & (LOCKED | PENDING))
         hl_pause();
     if ((seen & ~0xffffu) == mine &&
@@ -81,18 +82,35 @@ static __attribute__((noinline)) void stock_slow(stock_lock_t *l, int index) {
                                                 memory_order_relaxed))
         return;
     atomic_store_explicit(&l->locked, LOCKED, memory_order_relaxed);
-    atomic_store_explicit(&stock_next(me)->granted, 1, memory_order_release);
+    if (!next) next = stock_next(me);
+    atomic_store_explicit(&next->granted, 1, memory_order_release);
+}
+
+static __attribute__((noinline)) void stock_slow(stock_lock_t *l, int index, unsigned seen) {
+    stock_node_t *me = &stock_node[index + 1];
+    uint16_t mine = (uint16_t)(index + 1), before;
+    if (stock_pending(l, seen)) return;
+    me->nested++;
+    stock_ready(me);
+    bool got = !atomic_load_explicit(&l->word, memory_order_relaxed) && stock_try(l, &seen);
+    if (!got) {
+        before = atomic_exchange_explicit(&l->tail, mine, memory_order_acq_rel);
+        if (before) stock_wait(me, &stock_node[before]);
+        stock_take(l, me, (unsigned)mine << TAIL_SHIFT);
+    }
+    me->nested--;
 }
 
 static inline void stock_lock(stock_lock_t *l, int index) {
-    if (!stock_try(l)) stock_slow(l, index);
+    unsigned seen;
+    if (!stock_try(l, &seen)) stock_slow(l, index, seen);
 }
 static inline void stock_unlock(stock_lock_t *l, int index) {
     (void)index;
     atomic_store_explicit(&l->locked, 0, memory_order_release);
 }
 #else
-typedef struct { _Alignas(64) _Atomic(stock_node_t *) tail; } stock_lock_t;
+typedef struct { _Atomic(stock_node_t *) tail; } stock_lock_t;
 
 static inline void stock_lock(stock_lock_t *l, int index) {
     stock_node_t *me = &stock_node[index];

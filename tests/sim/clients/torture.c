@@ -5,7 +5,7 @@
 // long delay is 10 us in one of 20 n: the same mean, in a window of milliseconds.
 #include "bench.h"
 
-static stock_lock_t lock;
+static _Alignas(64) stock_lock_t lock;
 static _Alignas(64) volatile int held;
 static struct { long failed, acquired; } stats[2048];   // 16 bytes each, as in the kernel
 
