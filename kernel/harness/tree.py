@@ -13,6 +13,7 @@ SERIES = os.path.join(KERNEL, "linux-6.1")
 SHARED = ("queue.h", "nmcs.h", "nmcs4.h", "ali.h")  # the same in programs and in the kernel
 NEEDED_GB = 4
 KEY = ".hotlock-key"
+HALF = "linux-half"  # src/cli/kernel.c knows it too
 
 OPERATIONS = ("TRYLOCK", "TRYLOCK_BH", "LOCK", "LOCK_BH", "LOCK_IRQ", "LOCK_IRQSAVE", "UNLOCK",
               "UNLOCK_BH", "UNLOCK_IRQ", "UNLOCK_IRQRESTORE")
@@ -99,10 +100,12 @@ def keep_times(tree, old):
 
 
 def prepare(build, tarball):
-    """Gives the patched tree; unpacks it beside its place and renames it, so it is whole or not there."""
+    """Gives the patched tree. It is made in a folder of its own, which an interrupted run may leave (hotlock
+    kernel removes it then), and renamed: what is in its place is whole."""
     if not os.path.exists(tarball):
         raise Bad(f"{tarball}: no such file; install linux-source-6.1, or give --source")
-    tree, key = os.path.join(build, "linux"), tree_key(tarball)
+    tree, half, key = os.path.join(build, "linux"), os.path.join(build, HALF), tree_key(tarball)
+    shutil.rmtree(half, ignore_errors=True)
     if tree_has(tree) == key:
         return tree
     found = version(tarball)
@@ -113,16 +116,16 @@ def prepare(build, tarball):
         raise Bad(f"{build}: {free:.1f} GB free, about {NEEDED_GB} are needed")
     log = os.path.join(build, "logs", "tree.log")
     say("unpacking and patching the kernel")
-    half = os.path.join(build, "linux-half")
-    shutil.rmtree(half, ignore_errors=True)
-    os.mkdir(half)
+    new = os.path.join(half, "new")
+    os.makedirs(new)
     try:
-        fill(half, tarball, log)
-        keep_times(half, tree)
-        with open(os.path.join(half, KEY), "w") as f:
+        fill(new, tarball, log)
+        keep_times(new, tree)
+        with open(os.path.join(new, KEY), "w") as f:
             f.write(key)
-        shutil.rmtree(tree, ignore_errors=True)
-        os.rename(half, tree)
+        if os.path.exists(tree):
+            os.rename(tree, os.path.join(half, "old"))
+        os.rename(new, tree)
     finally:
         shutil.rmtree(half, ignore_errors=True)
     return tree
@@ -167,6 +170,8 @@ def build(build_dir, tree, variant, jobs):
     if os.path.exists(stamp) and open(stamp).read() == key:
         return out
     os.makedirs(out, exist_ok=True)
+    if os.path.exists(stamp):
+        os.unlink(stamp)  # what is there is of no key until the build has ended
     open(log, "w").close()
     config = os.path.join(out, "hotlock.config")
     with open(config, "w") as f:

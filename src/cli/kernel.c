@@ -6,6 +6,7 @@
  * that no compiler and no QEMU outlives this command. Here are the options and the tables.
  */
 #include <errno.h>
+#include <ftw.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -347,6 +348,22 @@ static void print(const json_t *results, table_format_t format, FILE *out)
                      "from boot to\n       boot; a machine with KVM gives one with --kvm\n");
 }
 
+/* ---- cleaning up ---- */
+
+static int remove_entry(const char *path, const struct stat *st, int kind, struct FTW *at)
+{
+    (void)st, (void)kind, (void)at;
+    return remove(path);
+}
+
+/* The tree that an interrupted run was unpacking or patching: kernel/check had no time for it. */
+static void remove_half(const char *build)
+{
+    char *half = cli_printf("%s/linux-half", build);
+    nftw(half, remove_entry, 32, FTW_DEPTH | FTW_PHYS);
+    free(half);
+}
+
 int cmd_kernel(int argc, char **argv)
 {
     options_t o = {.build = "kernel-build"};
@@ -360,6 +377,7 @@ int cmd_kernel(int argc, char **argv)
     char *file = cli_printf("%s/results.json", o.build);
     unlink(file);
     int code = run_check(&o, file);
+    remove_half(o.build);
     json_t *results = json_load_file(file, 0, &error);
     free(file);
     if (!results)

@@ -132,6 +132,8 @@ def outlives(place, number):
     place.stub(dict(RESULTS, complete=False),
                f"setsid sh -c 'trap \"\" TERM INT HUP; echo $$ >{pid_file}.new; "
                f"mv {pid_file}.new {pid_file}; while :; do sleep 1; done' & wait")
+    half = os.path.join(place.folder, "build", "linux-half")
+    os.makedirs(os.path.join(half, "new", "mm"), exist_ok=True)
     p = place.start()
     until = time.monotonic() + 60
     while not os.path.exists(pid_file) and time.monotonic() < until:
@@ -144,8 +146,9 @@ def outlives(place, number):
         time.sleep(0.01)
     name = signal.Signals(number).name
     check(f"after {name} nothing is left running", None if gone(pid) else f"{pid} runs")
-    if number == signal.SIGINT:
-        check("Ctrl-C: exit 130, and a part of the results",
+    if number != signal.SIGKILL:
+        check(f"after {name} no tree is left half patched", os.path.exists(half) and half)
+        check(f"{name}: exit 130, and a part of the results",
               None if p.returncode == 130 and "a part of the results" in out else
               f"{p.returncode}: {out}")
 
@@ -156,5 +159,6 @@ with tempfile.TemporaryDirectory() as folder:
     speed(place)
     bad(place)
     outlives(place, signal.SIGINT)
+    outlives(place, signal.SIGTERM)
     outlives(place, signal.SIGKILL)
 done()

@@ -133,16 +133,21 @@ def bad_input():
 
 
 def half_patched():
-    """A patch that does not apply leaves no tree behind."""
+    """A patch that does not apply leaves no tree behind, and the one that was there as it was."""
     with tempfile.TemporaryDirectory() as folder:
-        os.mkdir(os.path.join(folder, "logs"))
+        for path in ("logs", "linux", "linux-half/new/fs"):  # as an interrupted run may leave it
+            os.makedirs(os.path.join(folder, path))
+        old = os.path.join(folder, "linux", tree.KEY)
+        with open(old, "w", encoding="utf-8") as f:
+            f.write("old")
         try:
             tree.prepare(folder, tarball(folder, 6, 1))
             said = "accepted"
         except tree.Failed as e:
             said = str(e)
         left = sorted(f for f in os.listdir(folder) if not f.endswith(".xz"))
-    good = "does not apply: see" in said and left == ["logs"]
+        kept = tree.tree_has(os.path.join(folder, "linux")) == "old"
+    good = "does not apply: see" in said and left == ["linux", "logs"] and kept
     check("a tree that cannot be patched is not left behind", None if good else f"{said}; {left}")
 
 

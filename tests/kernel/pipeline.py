@@ -23,6 +23,7 @@ from tap import check, done  # noqa: E402
 MAKE = """#!/bin/sh
 for a; do case $a in O=*) out=${a#O=} ;; KCONFIG_ALLCONFIG=*) config=${a#*=} ;; esac; done
 if [ "$config" ]; then cp "$config" "$out/.config"
+elif [ "$MOOD" = error ]; then echo "mm/slab.c:7:1: error: no slab" >&2; exit 2
 else mkdir -p "$out/arch/x86/boot"; echo x >"$out/arch/x86/boot/bzImage"; fi
 """
 GCC = """#!/bin/sh
@@ -182,6 +183,26 @@ def quick(place):
     check("and no QEMU is left", wrong(not gone, gone))
 
 
+def broken(place):
+    """A kernel that does not compile is never taken for one that did, of whatever source."""
+    only = ("--variants", "queued", "--only", "text")
+    code, _, err, _ = place.run(*only)
+    check("a kernel is built", wrong(code == 0, code, err))
+    code, _, err, _ = place.run(*only)
+    check("and not again", wrong(code == 0 and "building" not in err, code, err))
+    was = os.stat(place.source).st_mtime
+    os.utime(place.source, (1, 1))  # another source
+    code, _, err, _ = place.run(*only, mood="error")
+    last = err.strip().split("\n")[-1]
+    check("a build error: exit 1, one line with the compiler's words and the log", wrong(
+        code == 1 and "queued: the build failed: mm/slab.c:7:1: error: no slab (see " in last
+        and os.path.exists(last.split("(see ")[-1][:-1]), err))
+    os.utime(place.source, (was, was))
+    code, _, err, _ = place.run(*only)
+    check("after it, the first source is built again", wrong(
+        code == 0 and "queued: building" in err, code, err))
+
+
 def options(place):
     code, _, err, boots = place.run("--variants", "queued", mood="refuse")
     check("a QEMU that does not start: exit 1, one line with its words", wrong(
@@ -205,5 +226,6 @@ with tempfile.TemporaryDirectory() as top:
     partial(at)
     emulated(at)
     quick(at)
+    broken(at)
     options(at)
 done()
