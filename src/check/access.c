@@ -106,6 +106,14 @@ typedef struct {
     uint8_t op, size, order, success, failure, hidden;
 } request_t;
 
+// May the search branch off before an access to loc? Any read may be revisited; a write may go
+// before another.
+static bool branches(int loc, bool write) {
+    if (!options.marks) return false;
+    clk_t c = clk_of(current);
+    return !write || lower_bound(loc, &c) < g->loc[loc].writes;
+}
+
 // The read half. Returns the event.
 static event_t *add_read(uintptr_t a, const request_t *q, vm_site_t at) {
     vcpu_t *v = &cpu[current];
@@ -114,6 +122,7 @@ static event_t *add_read(uintptr_t a, const request_t *q, vm_site_t at) {
     if (options.loops && !q->hidden) count_visit(at);
     event_t *e = run_arrive(at);
     int loc = shadow_location(a, q->size);
+    if (!e && branches(loc, false) && back_mark()) e = run_arrive(at);
     if (e) {
         run_expect(e->type == EV_READ && e->loc == loc && e->op == q->op, "a read", at);
     } else {
@@ -245,6 +254,7 @@ void engine_store(uintptr_t a, unsigned size, uint64_t value, int order, vm_site
     }
     event_t *e = run_arrive(at);
     loc = shadow_location(a, size);     // others may have run since: note the initial value now
+    if (!e && branches(loc, true) && back_mark()) e = run_arrive(at);
     if (e) {
         run_expect(e->type == EV_WRITE && e->loc == loc && e->value == value, "a store", at);
     } else {
@@ -271,9 +281,8 @@ void engine_plain(uintptr_t a, size_t size, bool write, vm_site_t at) {
     if (v->plain_loc >= 0) run_flush();
     v->low = at.sp + 16;
     // The own stack is part of the state already, and errno is as good as that.
-    bool own = (a < (uintptr_t)v->fiber.base && a >= (uintptr_t)v->fiber.low) ||
-               a == (uintptr_t)&errno;
-    if (write && !own) v->spins = 0;
+    bool own = a < (uintptr_t)v->fiber.base && a >= (uintptr_t)v->fiber.low;
+    if (write && !own && a != (uintptr_t)&errno) v->spins = 0;
     shadow_plain(a, size, write, (uint32_t)at.pc);
 }
 

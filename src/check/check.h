@@ -6,9 +6,12 @@
 //   access.c   its accesses as events      life.c     its threads, memory, time and choices
 //   shadow.c   races and dead memory       report.c   what is told to the command
 //   sample.c   single executions           plain.c    depth-first, nothing reduced
-//   order.c    few context switches        main.c     options, and the loop
+//   order.c    few context switches        back.c     going back, not to the beginning
+//   main.c     options, and the loop
 #ifndef HL_CHECK_H
 #define HL_CHECK_H
+
+#include <string.h>
 
 #include "../vm/fiber.h"
 #include "graph.h"
@@ -38,6 +41,7 @@ typedef struct {
     const char *replay;       // a file with one execution
     bool keep_going;          // count deadlocks instead of stopping at the first
     bool sites;               // report every atomic access of the program's text
+    bool marks;               // go back to the last choice; false: to the beginning
     int weak_order;           // what the accesses at weak_pc are weakened to
     int weak_count;
     uint32_t weak_pc[WEAK_MOST];
@@ -53,6 +57,7 @@ extern int site_count;
 typedef struct { uintptr_t pc, addr, sp; uint64_t hash; uint16_t at; } spin_t;
 typedef struct { uintptr_t low; int born; } call_t;   // a frame, and the event count at its birth
 typedef struct { uintptr_t addr; uint32_t pc; uint8_t thread; count_t epoch; } foreign_t;
+typedef struct { uintptr_t pc, sp; int times; } visit_t;
 
 typedef struct {
     fiber_t fiber;
@@ -69,25 +74,24 @@ typedef struct {
     int joining;              // the thread it waits for, or -1
     id_t_ creator;            // the event that created it
     uintptr_t low;            // the program's own stack pointer, at the last hook
-    spin_t spin[SPIN_RING];   // loads since its last side effect
-    int spins;
+    int spins, calls, foreigns, visits;     // how much there is of the lists at the end
     int effects;              // its last side effect in the graph: no wait is over before
     int plain_loc;            // a plain write to this atomic location is under way; -1: none
     uint32_t plain_pc;
-    call_t call[MAX_CALLS];
-    int calls;
-    foreign_t foreign[MAX_FOREIGN];  // other threads' accesses to this stack
-    int foreigns;
     uintptr_t heap;           // next free byte of its heap
     struct { uintptr_t pc, sp; uint64_t hash; int pos, delays, looks; } clock;
     int expired, spurious, slept, failed;   // choices spent
     bool dozing;              // in a timed sleep: nobody need wake it
-    struct { uintptr_t pc, sp; int times; } visit[VISITS];
-    int visits;
     uint64_t now;
+    spin_t spin[SPIN_RING];   // loads since its last side effect
+    call_t call[MAX_CALLS];
+    foreign_t foreign[MAX_FOREIGN];  // other threads' accesses to this stack
+    visit_t visit[VISITS];
 } vcpu_t;
 extern vcpu_t cpu[MAX_THREADS];
 extern int current;           // -1: the host runs, not the program
+
+typedef struct copy copy_t;
 
 // ------------------------------------------------------------------------- run.c
 typedef enum { RUN_COMPLETE, RUN_BLOCKED, RUN_STOPPED, RUN_BOUND, RUN_BAD } run_end_t;
@@ -98,7 +102,7 @@ extern int run_prefer;                      // a replay: who goes on after the l
 extern uint8_t run_order[MAX_STAMPS];       // and whose event comes when
 extern int run_ordered;
 _Noreturn void run_stop(run_end_t end);     // from within the program: ends this run
-extern uint32_t run_number;
+extern uint32_t run_number;                 // of the run that began at the beginning
 // One more than the last thread there is.
 static inline int run_threads(void) { return 32 - __builtin_clz(g->threads); }
 
@@ -113,12 +117,37 @@ bool run_can_extend(int t);
 void run_expect(bool same, const char *what, vm_site_t at);
 void life_begin(void);                      // where a thread's fiber begins
 uint64_t stack_hash(uintptr_t sp, const char *base);
+static inline uintptr_t heap_of(int t) {
+    return ARENA + MAX_THREADS * STACK_BYTES + (size_t)t * HEAP_BYTES;
+}
 
 static inline clk_t clk_of(int t) {         // what happens before thread t's next event
     return cpu[t].pos ? g->e[t][cpu[t].pos - 1].hb : (clk_t){0};
 }
 
+void run_copy(copy_t *c);                   // the program's variables
+size_t run_bytes(void);
+
+// ------------------------------------------------------------------------- back.c
+struct copy { char *at; bool save; };       // into the store, or back from it
+static inline void copy_bytes(copy_t *c, void *p, size_t n) {
+    if (c->save) memcpy(c->at, p, n);
+    else memcpy(p, c->at, n);
+    c->at += n;
+}
+void back_begin(void);
+void back_no_more(void);                    // from now on, begin at the beginning
+void back_ran(int t);                       // what is known of that thread may have changed
+// Copies the program as it is before the current thread's next event. True: a later run has come
+// back here, and that event may be in its graph.
+bool back_mark(void);
+void back_cut(int frame, int stamp);        // that event is about to change, in that frame
+void back_branch(int frame, int stamp);     // the frame begins as its parent does, up to there
+int back_restore(void);                     // how many threads are back; 0: no mark fits
+
 // ------------------------------------------------------------------------- explore.c
+extern int explore_frame;                   // of the graph at hand
+extern int explore_stamp;                   // what comes before is as it was in the run before
 void explore_begin(void);
 bool explore_next(void);                    // prepares the next graph; false: none is left
 void explore_read(id_t_ r);                 // a new read: newest source now, the others later
@@ -148,6 +177,9 @@ void shadow_plain(uintptr_t a, size_t size, bool write, uint32_t pc);
 void shadow_leave(uintptr_t low, uintptr_t high, uint32_t pc);
 void shadow_free(uintptr_t a, size_t size, uint32_t pc);
 void shadow_restore(uintptr_t a, unsigned size);        // a location known from a trace
+void shadow_save(copy_t *c);                // what has changed since the last mark
+void shadow_copy(copy_t *c);                // which of it a mark has
+size_t shadow_bytes(void), shadow_most(void);
 extern bool layout_changed;                 // a location grew: begin again
 
 // ------------------------------------------------------------------------- order.c
@@ -175,6 +207,8 @@ void report_bad_here(bad_t kind, const char *text);    // after the run, by the 
 bool report_wants_more(void);
 void report_outcome(bool complete);                    // the program's output of this run
 void hl_check_found(const char *text);                 // where a debugger stops
+void report_copy(copy_t *c);                           // what the program has printed so far
+size_t report_bytes(void);
 void report_reset(void);                               // the exploration begins again
 void report_load(const char *file);                    // the execution to replay, into the graph
 void report_end(const char *why, double seconds);

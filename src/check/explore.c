@@ -27,12 +27,13 @@ typedef struct {
 
 enum { MAX_ITEMS = 1 << 20 };
 static item_t *items;
-static int item_count, frame;
+static int item_count;
+int explore_frame, explore_stamp;
 static graph_t *frames;
 
 static void push(kind_t kind, id_t_ a, id_t_ b, uint16_t stamp) {
     if (item_count == MAX_ITEMS) check_bound("alternatives", MAX_ITEMS);
-    items[item_count++] = (item_t){(uint8_t)kind, a, b, stamp, frame};
+    items[item_count++] = (item_t){(uint8_t)kind, a, b, stamp, explore_frame};
 }
 
 static void *reserve(size_t bytes) {
@@ -47,7 +48,8 @@ void explore_begin(void) {
         items = reserve(MAX_ITEMS * sizeof *items);
         frames = reserve(MAX_FRAMES * sizeof *frames);
     }
-    item_count = frame = 0;
+    item_count = explore_frame = explore_stamp = 0;
+    back_begin();
     g = &frames[0];
     graph_clear(g);
 }
@@ -93,16 +95,18 @@ static void offer_revisits(id_t_ w) {
     const perloc_t *l = &g->loc[ev(w)->loc];
     clk_t kept = ev(w)->porf;
     kept[id_thread(w)]--;
+    int from = g->stamps, first = from;
     for (int i = 0; i < l->reads; i++) {
-        id_t_ r = l->rd[i];
-        if (clk_has(&kept, r)) continue;
-        bool ok = true;
-        for (int s = ev(r)->stamp; ok && s < g->stamps; s++) {
-            id_t_ x = g->order[s];
-            ok = x == w || clk_has(&kept, x) || maximally_added(x, &kept);
-        }
-        if (ok) push(REVISIT, r, w, ev(w)->stamp);
+        int stamp = ev(l->rd[i])->stamp;
+        if (stamp < first && !clk_has(&kept, l->rd[i])) first = stamp;
     }
+    for (; from > first; from--) {  // from there on, all that would be dropped may be
+        id_t_ x = g->order[from - 1];
+        if (x != w && !clk_has(&kept, x) && !maximally_added(x, &kept)) break;
+    }
+    for (int i = 0; i < l->reads; i++)
+        if (ev(l->rd[i])->stamp >= from && !clk_has(&kept, l->rd[i]))
+            push(REVISIT, l->rd[i], w, ev(w)->stamp);
 }
 
 // Puts write w, not yet in modification order, at its newest place and offers the others. `r` is
@@ -133,14 +137,16 @@ static bool place(id_t_ w, id_t_ r) {
 }
 
 static void revisit(id_t_ r, id_t_ w) {
-    if (frame + 1 == MAX_FRAMES) check_bound("nested revisits", MAX_FRAMES);
+    if (explore_frame + 1 == MAX_FRAMES) check_bound("nested revisits", MAX_FRAMES);
     graph_cut(ev(w)->stamp);
     graph_co_remove(w);
     clk_t kept = ev(w)->porf;
-    graph_t *to = &frames[frame + 1];
+    graph_t *to = &frames[explore_frame + 1];
     graph_copy(to, g, ev(r)->stamp, &kept);
-    frame++;
-    if (frame > counts.frames) counts.frames = frame;
+    explore_frame++;
+    back_branch(explore_frame, ev(r)->stamp);
+    explore_stamp = MAX_STAMPS;
+    if (explore_frame > counts.frames) counts.frames = explore_frame;
     g = to;
     ev(r)->rf = w;
     ev(r)->rmw = 0;
@@ -324,8 +330,10 @@ static bool apply(const item_t *it) {
 bool explore_next(void) {
     while (item_count) {
         item_t it = items[--item_count];
-        frame = it.frame;
-        g = &frames[frame];
+        explore_frame = it.frame;
+        g = &frames[explore_frame];
+        explore_stamp = it.stamp;
+        back_cut(it.frame, it.stamp);
         if (apply(&it)) return true;
         counts.moot++;
     }

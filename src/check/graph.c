@@ -208,32 +208,43 @@ void graph_clear(graph_t *to) {
     for (int i = 0; i < location_count; i++) to->loc[i].writes = to->loc[i].reads = 0;
 }
 
+static void copy_location(graph_t *to, const perloc_t *l, perloc_t *m) {
+    m->reads = m->writes = 0;
+    for (int i = 0; i < l->reads; i++) {
+        m->rd[m->reads] = l->rd[i];
+        m->reads += id_index(l->rd[i]) < to->len[id_thread(l->rd[i])];
+    }
+    for (int i = 0; i < l->writes; i++) {
+        id_t_ x = l->co[i];
+        int t = id_thread(x), k = id_index(x);
+        if (k >= to->len[t]) continue;
+        to->e[t][k].copos = m->writes;
+        m->co[m->writes++] = x;
+    }
+}
+
+// What is kept is a beginning of each thread.
 void graph_copy(graph_t *to, const graph_t *from, int stamp, const clk_t *keep) {
-    graph_clear(to);
-    for (int i = 0; i < from->stamps; i++) {
+    int n = stamp + 1;
+    memcpy(to->len, from->len, sizeof to->len);
+    memcpy(to->order, from->order, (size_t)n * sizeof *to->order);
+    to->threads = from->threads;
+    to->seqs = from->seqs;
+    for (int i = n; i < from->stamps; i++) {
         id_t_ x = from->order[i];
-        if (i > stamp && !clk_has(keep, x)) continue;
-        int t = id_thread(x);
-        event_t *e = &to->e[t][id_index(x)];
-        *e = from->e[t][id_index(x)];
-        e->stamp = (uint16_t)to->stamps;
-        to->order[to->stamps++] = x;
-        to->len[t]++;
-        to->seqs += e->seq;
-        if (e->type == EV_CREATE) to->threads |= (uint16_t)(1u << e->child);
-        if (e->type == EV_READ) {
-            perloc_t *l = &to->loc[e->loc];
-            l->rd[l->reads++] = x;
+        const event_t *e = &from->e[id_thread(x)][id_index(x)];
+        if (clk_has(keep, x)) {
+            to->order[n++] = x;
+            continue;
         }
+        to->len[id_thread(x)]--;
+        to->seqs -= e->seq;
+        if (e->type == EV_CREATE) to->threads &= (uint16_t)~(1u << e->child);
     }
-    for (int k = 0; k < location_count; k++) {
-        const perloc_t *l = &from->loc[k];
-        perloc_t *m = &to->loc[k];
-        for (int i = 0; i < l->writes; i++) {
-            id_t_ x = l->co[i];
-            if (id_index(x) >= to->len[id_thread(x)]) continue;
-            to->e[id_thread(x)][id_index(x)].copos = m->writes;
-            m->co[m->writes++] = x;
-        }
-    }
+    to->stamps = n;
+    for (int t = 0; t < MAX_THREADS; t++)
+        if (to->len[t]) memcpy(to->e[t], from->e[t], to->len[t] * sizeof *to->e[t]);
+    for (int i = stamp + 1; i < n; i++)
+        to->e[id_thread(to->order[i])][id_index(to->order[i])].stamp = (uint16_t)i;
+    for (int k = 0; k < location_count; k++) copy_location(to, &from->loc[k], &to->loc[k]);
 }

@@ -37,9 +37,15 @@ typedef uint16_t id_t_;
 #endif
 
 // One component per thread: how many of its events are included.
+#ifdef __SSE2__
+typedef char bytes_t __attribute__((vector_size(16)));
+#endif
 typedef count_t clk_t __attribute__((vector_size(MAX_THREADS * sizeof(count_t))));
 
 static inline clk_t clk_max(clk_t a, clk_t b) {
+#if defined(__SSE2__) && !defined(HL_WIDE)
+    return (clk_t)__builtin_ia32_pmaxub128((bytes_t)a, (bytes_t)b);
+#endif
     clk_t more = (clk_t)(a > b);
     return (a & more) | (b & ~more);
 }

@@ -114,6 +114,7 @@ int engine_create(void *(*fn)(void *), void *arg, vm_site_t at) {
     }
     run_expect(e->type == EV_CREATE, "a thread's creation", at);
     vcpu_t *v = &cpu[e->child];
+    back_ran(e->child);
     v->fn = fn;
     v->arg = arg;
     v->started = true;

@@ -15,7 +15,7 @@
 #include "check.h"
 
 options_t options = {.bound = MAX_EVENTS, .timers = true, .samples = 1000, .depth = 3,
-                     .preemptions = -1};
+                     .preemptions = -1, .marks = true};
 
 // "ORDER,PC,PC..."
 static void read_weakened(const char *v) {
@@ -50,6 +50,7 @@ static void read_options(const char *text) {
         if (!strcmp(w, "keep")) options.keep_going = atoi(v);
         if (!strcmp(w, "sites")) options.sites = atoi(v);
         if (!strcmp(w, "weaken")) read_weakened(v);
+        if (!strcmp(w, "marks")) options.marks = atoi(v);
         if (!strcmp(w, "timers")) options.timers = atoi(v);
         if (!strcmp(w, "seconds")) options.seconds = atof(v);
         if (options.bound > MAX_EVENTS) options.bound = MAX_EVENTS;
@@ -128,6 +129,7 @@ static bool another(void) {
 int main(int argc, char **argv) {
     read_options(getenv("HOTLOCK_CHECK"));
     if (options.replay) options.search = SEARCH_ALL;
+    if (options.replay || options.search != SEARCH_ALL) options.marks = false;
     report_init();
     shadow_init();
     run_init(argc, argv);

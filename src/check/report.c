@@ -7,6 +7,7 @@
 #include <inttypes.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <stdio_ext.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -80,6 +81,14 @@ void report_outcome(bool complete) {
         outcomes++;
     }
     outcome[i].times++;
+}
+
+size_t report_bytes(void) { return output_length + __fpending(stdout); }
+
+void report_copy(copy_t *c) {
+    if (__fpending(stdout)) fflush(stdout);
+    copy_bytes(c, &output_length, sizeof output_length);
+    copy_bytes(c, output, output_length);
 }
 
 void report_reset(void) {

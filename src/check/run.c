@@ -31,11 +31,19 @@ static char *saved_data, *saved_bss;
 static size_t data_bytes(void) { return (size_t)(__stop_hl_data - __start_hl_data); }
 static size_t bss_bytes(void) { return (size_t)(__stop_hl_bss - __start_hl_bss); }
 
+size_t run_bytes(void) { return data_bytes() + bss_bytes(); }
+
+void run_copy(copy_t *c) {
+    copy_bytes(c, __start_hl_data, data_bytes());
+    copy_bytes(c, __start_hl_bss, bss_bytes());
+}
+
 // ------------------------------------------------------------------------- switching
 static void go(int t) {
     int from = current;
     if (t == from) return;
     current = t;
+    back_ran(t);
     fiber_switch(&cpu[from].fiber, &cpu[t].fiber);
 }
 
@@ -210,16 +218,12 @@ static int effects(int t) {
     return 0;
 }
 
-static void reset(void) {
-    run_number++;
-    run_beyond = false;
-    run_replayed = 0;
-    memcpy(__start_hl_data, saved_data, data_bytes());
-    memcpy(__start_hl_bss, saved_bss, bss_bytes());
-    for (int t = 0; t < MAX_THREADS; t++) {
+static void reset_threads(int from) {
+    static bool all_are;      // those that have not started
+    for (int t = from; t < MAX_THREADS; t++) {
         vcpu_t *v = &cpu[t];
-        v->effects = effects(t);
-        if (run_number > 1 && !v->started) continue;
+        if (all_are && !v->started) continue;
+        back_ran(t);
         fiber_reset(&v->fiber, life_begin);
         v->pos = v->spins = v->calls = v->foreigns = v->expired = v->spurious = v->slept = v->visits = 0;
         v->failed = 0;
@@ -230,9 +234,20 @@ static void reset(void) {
         v->idle_since = -1;
         v->eager = false;
         v->now = 1000000000000ull;
-        v->heap = ARENA + MAX_THREADS * STACK_BYTES + (size_t)t * HEAP_BYTES;
+        v->heap = heap_of(t);
         v->low = (uintptr_t)v->fiber.base;
     }
+    all_are = true;
+}
+
+// The program as it was before main().
+static void reset(void) {
+    static uint32_t last;
+    run_number = ++last;
+    memcpy(__start_hl_data, saved_data, data_bytes());
+    memcpy(__start_hl_bss, saved_bss, bss_bytes());
+    reset_threads(0);
+    current = 0;
     cpu[0].fn = run_main;
     cpu[0].started = true;
     cpu[0].creator = INIT;
@@ -256,10 +271,14 @@ static bool stuck_for_good(void) {
 }
 
 run_end_t run_once(void) {
-    reset();
     counts.runs++;
-    current = 0;
-    fiber_switch(&host, &cpu[0].fiber);
+    run_beyond = false;
+    run_replayed = 0;
+    int kept = back_restore();
+    if (kept) reset_threads(kept);
+    else reset();
+    for (int t = 0, threads = run_threads(); t < threads; t++) cpu[t].effects = effects(t);
+    fiber_switch(&host, &cpu[current].fiber);
     if (ending == RUN_BLOCKED && stuck_for_good()) {
         if (options.keep_going) {
             counts.deadlocks++;

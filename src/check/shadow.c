@@ -20,7 +20,9 @@ typedef struct {
     uint8_t wthread[8];                     // last plain write, by byte
     count_t wepoch[8];
     uint16_t readers;                       // a bit per thread
-    uint32_t dead_pc, wpc[8];
+    uint32_t dead_pc;
+    char *saved;                            // a copy of it as it is; NULL: there is none
+    uint32_t wpc[8];
     struct { count_t epoch[8]; uint32_t pc[2]; } reads[MAX_THREADS];  // last plain reads: epoch + 1
                               // by byte, program counter by half
 } __attribute__((aligned(64))) cell_t;
@@ -28,6 +30,7 @@ typedef struct {
 typedef struct { uintptr_t from, to; cell_t *cells; } region_t;
 static region_t region[3];    // the program's data, its zeroed data, stacks and heaps
 bool layout_changed;
+static uint64_t bytes_of[256]; // a mask of bits as one of bytes
 
 // Other memory has a cell only where it is used atomically.
 enum { ELSEWHERE = 1024 };
@@ -55,10 +58,27 @@ void shadow_init(void) {
     cover(&region[1], __start_hl_bss, __stop_hl_bss);
     cover(&region[2], (void *)ARENA, (void *)(ARENA + MAX_THREADS * (STACK_BYTES + HEAP_BYTES)));
     elsewhere = reserve(ELSEWHERE * sizeof *elsewhere);
+    for (int i = 0; i < 2048; i++)
+        if (i >> 3 >> (i & 7) & 1) bytes_of[i >> 3] |= 0xffull << 8 * (i & 7);
+}
+
+// The cells of this run, as far as it is to be gone back in.
+enum { TOUCHED_MOST = 4096 };
+static cell_t *touched[TOUCHED_MOST];
+static int touched_count;
+static uint32_t touched_run;
+
+static void touch(cell_t *c) {
+    if (touched_run != run_number) touched_count = 0;
+    touched_run = run_number;
+    if (touched_count < TOUCHED_MOST) touched[touched_count++] = c;
+    else back_no_more();
+    c->saved = NULL;
 }
 
 static cell_t *fresh(cell_t *c) {
     if (c->run == run_number) return c;
+    if (options.marks) touch(c);
     c->run = run_number;
     c->written = c->read = c->dead = 0;
     c->readers = 0;
@@ -153,7 +173,8 @@ static void put_counts(count_t *counts_, unsigned mask, unsigned value) {
 static void check_plain_before(const cell_t *c, unsigned mask, bool write, uint32_t pc,
                                const char *mine) {
     char text[80];
-    if (c->written & mask && eight(c->wthread) != (unsigned)current * ones) {
+    uint64_t others = (eight(c->wthread) ^ (unsigned)current * ones) & bytes_of[c->written & mask];
+    if (others) {
         clk_t h = clk_of(current);
         for (unsigned m = c->written & mask; m; m &= m - 1) {
             int b = __builtin_ctz(m), t = c->wthread[b];
@@ -199,6 +220,7 @@ static int stack_owner(uintptr_t a) {
 static void check_stack(uintptr_t a, int epoch_at, const clk_t *known, uint32_t pc) {
     int t = stack_owner(a);
     if (t < 0 || t == current) return;
+    back_ran(t);
     vcpu_t *v = &cpu[t];
     if (v->ended) report_bad(BAD_STACK, "use of the stack of a thread that has ended", pc, t, 0);
     if (a >= (uintptr_t)v->fiber.base) return;  // its thread-local variables
@@ -281,6 +303,7 @@ static void plain_on_atomic(cell_t *c, unsigned mask, bool write, uint32_t pc) {
 }
 
 static void note_write(cell_t *c, unsigned mask, uint32_t pc) {
+    c->saved = NULL;
     put(c->wthread, mask, (unsigned)current);
     put_counts(c->wepoch, mask, (unsigned)cpu[current].pos);
     c->written |= (uint8_t)mask;
@@ -289,6 +312,7 @@ static void note_write(cell_t *c, unsigned mask, uint32_t pc) {
 
 static void note_read(cell_t *c, unsigned mask, uint32_t pc) {
     __typeof__(c->reads[0]) *r = &c->reads[current];
+    c->saved = NULL;
     if (!(c->readers >> current & 1)) memset(r->epoch, 0, sizeof r->epoch);
     c->readers |= (uint16_t)(1u << current);
     put_counts(r->epoch, mask, (unsigned)cpu[current].pos + 1);
@@ -335,8 +359,59 @@ void shadow_free(uintptr_t a, size_t size, uint32_t pc) {
                 check_atomic_before(l - 1, true, pc, BAD_FREED,
                                     "memory is freed while another thread still uses it");
         }
+        c->saved = NULL;
         c->dead |= (uint8_t)mask;
         c->dead_by = (uint8_t)current;
         c->dead_pc = pc;
     }
+}
+
+// ------------------------------------------------------------------------- marks
+// A cell is copied when it has changed since it was copied last; a mark refers to the copies. Cells
+// that a run has touched since are as good as new after their run is no more this one.
+static void copy_cell(copy_t *c, cell_t *cell) {
+    copy_bytes(c, cell, offsetof(cell_t, reads));
+    for (unsigned r = cell->readers; r; r &= r - 1) {
+        int t = __builtin_ctz(r);
+        copy_bytes(c, &cell->reads[t], sizeof cell->reads[t]);
+    }
+}
+
+typedef struct { cell_t *cell; char *saved; } kept_t;
+
+size_t shadow_bytes(void) {
+    return sizeof locations[0] * (size_t)location_count + sizeof(kept_t) * (size_t)touched_count;
+}
+size_t shadow_most(void) { return sizeof(cell_t) * (size_t)touched_count; }
+
+void shadow_save(copy_t *c) {
+    for (int i = 0; i < touched_count; i++) {
+        cell_t *cell = touched[i];
+        if (cell->saved) continue;
+        cell->saved = c->at;
+        copy_cell(c, cell);
+    }
+}
+
+static void copy_kept(copy_t *c, int i) {
+    kept_t kept;
+    if (c->save) kept = (kept_t){touched[i], touched[i]->saved};
+    copy_bytes(c, &kept, sizeof kept);
+    if (c->save) return;
+    touched[i] = kept.cell;
+    kept.cell->run = run_number;
+    if (kept.cell->saved == kept.saved) return;
+    copy_t from = {kept.saved, false};
+    copy_cell(&from, kept.cell);
+}
+
+void shadow_copy(copy_t *c) {
+    int there = location_count;
+    for (int i = 0; !c->save && i < touched_count; i++) touched[i]->run = 0;
+    copy_bytes(c, &touched_count, sizeof touched_count);
+    copy_bytes(c, &there, sizeof there);
+    copy_bytes(c, locations, sizeof locations[0] * (size_t)there);
+    for (int i = there; i < location_count; i++) locations[i].run = 0;
+    for (int i = 0; i < touched_count; i++) copy_kept(c, i);
+    touched_run = run_number;
 }

@@ -26,7 +26,12 @@ __asm__(".text\n.globl fiber_swap_\n.type fiber_swap_,@function\n"
         "  push %rbp\n  push %rbx\n  push %r12\n  push %r13\n  push %r14\n  push %r15\n"
         "  mov %rsp,(%rdi)\n  mov %rsi,%rsp\n  wrfsbase %rdx\n"
         "  pop %r15\n  pop %r14\n  pop %r13\n  pop %r12\n  pop %rbx\n  pop %rbp\n"
-        "  ret\n.size fiber_swap_,.-fiber_swap_\n");
+        "  ret\n.size fiber_swap_,.-fiber_swap_\n"
+        ".globl fiber_keep_\n.type fiber_keep_,@function\n"
+        "fiber_keep_:\n"
+        "  push %rbp\n  push %rbx\n  push %r12\n  push %r13\n  push %r14\n  push %r15\n"
+        "  mov %rsp,(%rdi)\n  sub $8,%rsp\n  call *%rsi\n  add $56,%rsp\n"
+        "  ret\n.size fiber_keep_,.-fiber_keep_\n");
 
 static uintptr_t thread_pointer(void) {
     uintptr_t tp;
@@ -47,7 +52,16 @@ __asm__(".text\n.globl fiber_swap_\n.type fiber_swap_,%function\n"
         "  ldp x25,x26,[sp,#48]\n  ldp x27,x28,[sp,#64]\n  ldp x29,x30,[sp,#80]\n"
         "  ldp d8,d9,[sp,#96]\n  ldp d10,d11,[sp,#112]\n  ldp d12,d13,[sp,#128]\n"
         "  ldp d14,d15,[sp,#144]\n"
-        "  add sp,sp,#160\n  ret\n.size fiber_swap_,.-fiber_swap_\n");
+        "  add sp,sp,#160\n  ret\n.size fiber_swap_,.-fiber_swap_\n"
+        ".globl fiber_keep_\n.type fiber_keep_,%function\n"
+        "fiber_keep_:\n"
+        "  sub sp,sp,#160\n"
+        "  stp x19,x20,[sp]\n  stp x21,x22,[sp,#16]\n  stp x23,x24,[sp,#32]\n"
+        "  stp x25,x26,[sp,#48]\n  stp x27,x28,[sp,#64]\n  stp x29,x30,[sp,#80]\n"
+        "  stp d8,d9,[sp,#96]\n  stp d10,d11,[sp,#112]\n  stp d12,d13,[sp,#128]\n"
+        "  stp d14,d15,[sp,#144]\n"
+        "  mov x9,sp\n  str x9,[x0]\n  blr x1\n  ldp x29,x30,[sp,#80]\n"
+        "  add sp,sp,#160\n  ret\n.size fiber_keep_,.-fiber_keep_\n");
 
 static uintptr_t thread_pointer(void) {
     uintptr_t tp;
@@ -187,6 +201,15 @@ void fiber_host(fiber_t *f) {
     f->turn = new_turn();
 }
 
+void *fiber_locals(const fiber_t *f, size_t *size) {
+    *size = tls.size;
+    return (char *)f->tp + tls.from_tp;
+}
+
+void *fiber_theirs(const fiber_t *f, void *mine) {
+    return (char *)f->tp + ((uintptr_t)mine - thread_pointer());
+}
+
 void fiber_reset(fiber_t *f, void (*entry)(void)) {
     void **sp = (void **)(fiber_by_threads ? f->low + 4096 : f->base);   // a thread has its own
 #if defined(__x86_64__)
@@ -204,7 +227,8 @@ void fiber_reset(fiber_t *f, void (*entry)(void)) {
         f->turn->fresh = true;
     }
     if (!tls.size) return;
-    char *block = (char *)f->tp + tls.from_tp;
+    size_t size;
+    char *block = fiber_locals(f, &size);
     memcpy(block, tls.image, tls.filled);
     memset(block + tls.filled, 0, tls.size - tls.filled);
 }

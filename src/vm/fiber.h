@@ -29,6 +29,11 @@ void fiber_host(fiber_t *f);
 void fiber_reset(fiber_t *f, void (*entry)(void));
 void fiber_swap_(void **save, void *to, uintptr_t tp);
 void fiber_hand_over_(fiber_t *from, const fiber_t *to);
+// Calls save() in the state that a switch to *save would go on from.
+void fiber_keep_(void **save_sp, void (*save)(void));
+// The program's thread-local variables of f, and f's copy of a library's that is the caller's `mine`.
+void *fiber_locals(const fiber_t *f, size_t *size);
+void *fiber_theirs(const fiber_t *f, void *mine);
 static inline void fiber_switch(fiber_t *from, const fiber_t *to) {
     if (__builtin_expect(fiber_by_threads, 0)) fiber_hand_over_(from, to);
     else fiber_swap_(&from->sp, to->sp, to->tp);
