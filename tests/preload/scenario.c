@@ -83,6 +83,8 @@ static char state_of(pid_t tid) {
     return end && end[1] ? end[2] : '?';
 }
 
+bool is_asleep(pid_t tid) { return state_of(tid) == 'S'; }
+
 static long long burnt_ns(pthread_t t) {
     clockid_t clock;
     struct timespec now = {0, 0};
@@ -92,7 +94,7 @@ static long long burnt_ns(pthread_t t) {
 
 void let_it_wait(pthread_t t, pid_t tid) {
     long long begin = burnt_ns(t);
-    while (state_of(tid) != 'S' && burnt_ns(t) - begin < 1000000) sched_yield();
+    while (!is_asleep(tid) && burnt_ns(t) - begin < 1000000) sched_yield();
 }
 
 int main(int argc, char **argv) {

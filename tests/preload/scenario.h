@@ -44,6 +44,8 @@ int in_thread(int (*body)(void *), void *arg);  // runs it in a thread of its ow
 // From now, by that clock; negative: in the past.
 struct timespec after_ms(clockid_t clock, long ms);
 
+bool is_asleep(pid_t tid);  // in the kernel
+
 // Returns once the thread sleeps in the kernel, or has burnt a millisecond of processor time since
 // the call (a lock that spins).
 void let_it_wait(pthread_t t, pid_t tid);

@@ -11,6 +11,7 @@
 #include <link.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <ucontext.h>
 
@@ -50,6 +51,8 @@ static void step_take_locks(void) {
     step_failures += bad;
 }
 
+static void (*step_strike)(void) = step_take_locks;
+
 static void step_handler(int unused, siginfo_t *info, void *context) {
     int saved = errno;
     greg_t *registers = ((ucontext_t *)context)->uc_mcontext.gregs;
@@ -59,8 +62,9 @@ static void step_handler(int unused, siginfo_t *info, void *context) {
     (void)unused, (void)info;
     if (!step_count && (at < step_from || at >= step_to)) return;
     if (step_count++ < step_skip) return;
-    step_take_locks();
-    if (step_count == step_skip + step_strikes) registers[REG_EFL] &= ~0x100;  // enough
+    bool last = step_count == step_skip + step_strikes;
+    step_strike();
+    if (last) registers[REG_EFL] &= ~0x100;  // enough
     errno = saved;
 }
 
