@@ -190,7 +190,7 @@ SCENARIO(stop_one_waiter) {
 // joins a queue, and asleep. `behind`: another waits already, and must get its turn as well.
 // Waiters that spin never sleep: so many instructions; the queue locks' waiters join their queue
 // after some 430 to 570.
-enum { JOIN_STEPS = 350, ARRIVAL_STEPS = 680 };
+enum { JOIN_STEPS = 350, ARRIVAL_STEPS = 600 };
 static void suspend_here(void) { suspend(0); }
 static int lock_in_steps(void *mutex) {
     sigset_t go;
@@ -231,7 +231,7 @@ SCENARIO(stop_arrivals) {
     step_strike = suspend_here;
     step_strikes = 1;
     while (steps < ARRIVAL_STEPS && arrive_in_steps(steps, false) && arrive_in_steps(steps, true))
-        steps += steps < JOIN_STEPS ? 10 : 1;
+        steps += steps < JOIN_STEPS ? 25 : 1;
     expect(steps > 20, "stopped in its arrival");
 }
 #endif
