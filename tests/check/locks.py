@@ -22,6 +22,10 @@ SPIN, YIELD, PARK = ("-D", "POLICY=HL_WAIT_SPIN"), ("-D", "POLICY=HL_WAIT_YIELD"
     ("-D", "POLICY=HL_WAIT_PARK")
 DRAWN = ("--search", "pct", "--samples", "20000", "--depth", "4")
 DRAWN_LATE = ("--search", "random", "--samples", "10000")
+# What a lock's client needs beside its name.
+EXTRA = {"mcs": ("-D", "NODE"), "mcs_alone": ("-D", "ALONE"), "ali": ("-D", "RUN")}
+# Threads that are stopped on their way into the queue (clients/left.c): two nodes, so that one goes round.
+LEFT = ("-D", "HL_SUSPENDABLE=1", "-D", "HL_POOL_NODES=4")
 OUT_OF_LINE = ("-D", "HL_INLINE_LOCK=0", "-D", "HL_INLINE_TRYLOCK=0", "-D", "HL_INLINE_UNLOCK=0")
 
 # A loop that sleeps, or is away, and writes its state each time is no wait: such a case may meet the
@@ -149,7 +153,7 @@ def ask(hotlock, include, clients, lock, client, options, limit):
     sources = [os.path.join(clients, ("lock" if client == "library" else client) + ".c")]
     if client == "library":
         sources.append(os.path.join(clients, "library.c"))
-    extra = {"mcs": ("-D", "NODE"), "ali": ("-D", "RUN")}.get(lock, ())
+    extra = EXTRA.get(lock, ())
     return subprocess.run([hotlock, "check", *sources, "-I", include, "-I",
                            os.path.join(include, os.pardir, "src"), *SMALL, *extra, *options,
                            "--time-limit", str(limit)], capture_output=True, text=True)

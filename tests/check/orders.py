@@ -18,11 +18,12 @@ import subprocess
 import sys
 import tempfile
 
-from locks import PARK, QUIET, SMALL, SPIN
+from locks import EXTRA, LEFT, PARK, QUIET, SMALL, SPIN
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 TIMED = ("--expiries", "1", "--spurious", "0", "--sleeps", "0")
 ANSWERS = os.path.join(HERE, "orders.txt")
+SOURCES = os.path.join(HERE, os.pardir, os.pardir, "src")
 
 # ------------------------------------------------------------------------- questions
 # Options of clients/lock.c, the cheapest first.
@@ -41,28 +42,42 @@ OF_A_LOCK = {
     "frees": ("-t", "2", *SPIN, *QUIET, "-D", "LAST_FREES"),
     "three": ("-t", "3", *SPIN, *QUIET),
     "three park": ("-t", "3", *PARK, *QUIET),
+    "reserved": ("-t", "3", *SPIN, *QUIET, "-D", "WAYS=LLY", "-D", "RESERVED"),
     "three timed": ("-t", "3", *SPIN, *TIMED, "-D", "WAYS=LUL"),
     "three all timed": ("-t", "3", *SPIN, *TIMED, "-D", "WAYS=U"),
     "three timed park": ("-t", "3", *PARK, *TIMED, "-D", "WAYS=LUL"),
 }
 # Of clients/late.c.
-OF_A_LATE_WAITER = {"late": (*SPIN, *TIMED), "late heir": (*PARK, *TIMED)}
+OF_A_LATE_WAITER = {
+    "late": (*SPIN, *TIMED), "late heir": (*PARK, *TIMED),
+    "late heir again": (*PARK, *TIMED, "-D", "AGAIN=1"), "late heir held": (*PARK, *TIMED, "-D", "HOLD=1"),
+}
 OF_ALI = ("RR", "LL", "SD", "XA", "DR", "UR", "UL", "UA", "TA", "LRR", "RRR", "AAR", "RRL", "LLL", "LUL", "RUR")
 OF_RW = ("WR", "WW", "RU", "WV", "WT", "Wt", "RT", "WP", "WQ", "WRR", "WWR", "WPR", "WUR", "WRt")
+# Of clients/rows.c: who gives the second lock its row.
+OF_ROWS = {"taken over": (), "kept": ("-D", "KEEPS"), "given back": ("-D", "FAILS")}
 
 
 def question(name):
-    """Client and options of "LOCK: QUESTION". Drawn: there are too many executions."""
+    """Client and options of "LOCK: QUESTION". Drawn: there are too many executions. Suspendable: as the
+    preload compiles the queue locks, mcs without a node."""
     if name.endswith(" drawn"):
         client, options = question(name[:-6])
         return client, (*options, "--search", "random", "--samples", "200000")
+    if name.endswith(" suspendable"):
+        client, options = question(re.sub(r"^mcs:", "mcs_alone:", name[:-12]))
+        return client, (*options, "-D", "HL_SUSPENDABLE=1")
     lock, what = name.split(": ")
+    if lock == "rows":
+        return "rows", (*QUIET, *OF_ROWS[what])
+    if what == "left":
+        return "left", ("-D", f"LOCK={lock}", *QUIET, *LEFT)
     if lock == "rw":
         ways, *more = what.split(" ")
         timed = TIMED if set("UVQ") & set(ways) else QUIET
         return "rw", ("-t", str(len(ways)), *(PARK if "park" in more else SPIN), *timed, "-D",
                       f"WAYS={ways}", *(("-D", "ROW") if "row" in more else ()))
-    extra = {"mcs": ("-D", "NODE"), "ali": ("-D", "RUN")}.get(lock, ())
+    extra = EXTRA.get(lock, ())
     if what in OF_A_LATE_WAITER:
         return "late", ("-D", f"LOCK={lock}", *extra, *OF_A_LATE_WAITER[what])
     if what in OF_A_LOCK:
@@ -78,10 +93,12 @@ def questions_of(header):
              "nmcs": ("nmcs", "nmcs4")}.get(lock, (lock,))
     if lock == "rw":
         return [f"rw: {ways}{policy}{row}" for ways in OF_RW for policy in ("", " park")
-                for row in ("", " row")]
+                for row in ("", " row")] + [f"rows: {what}" for what in OF_ROWS]
     names = [f"{user}: {what}" for what in OF_A_LOCK for user in users]
     names += [f"{user}: {what}" for what in OF_A_LATE_WAITER for user in users
               if user in ("mcs", "nmcs", "nmcs4")]
+    names += [f"{user}: left" for user in users if user in ("nmcs", "nmcs4")]
+    names += [f"{name} suspendable" for name in names if not name.startswith("ali")]
     if "ali" in users:
         names += [f"ali: {ways}" for ways in OF_ALI] + [f"ali: {ways} park" for ways in OF_ALI[:9]]
     return names
@@ -161,8 +178,8 @@ def weaken(include, where, order):
 def ask(hotlock, clients, include, name, limit):
     """"bad" and what, "verified", or "open" and why."""
     client, options = question(name)
-    run = subprocess.run([hotlock, "check", os.path.join(clients, client + ".c"), "-I", include, "--cflag",
-                          "-w", *SMALL, *options, "--time-limit", str(limit)],
+    run = subprocess.run([hotlock, "check", os.path.join(clients, client + ".c"), "-I", include, "-I",
+                          SOURCES, "--cflag", "-w", *SMALL, *options, "--time-limit", str(limit)],
                          capture_output=True, text=True)
     found = re.search(r"^COUNTEREXAMPLE: (.*)$", run.stdout, re.M)
     if run.returncode == 1 and found:

@@ -3,9 +3,12 @@
 //
 // main() holds the lock until a timed waiter is in its queue, frees it, and takes it again if it can:
 // a waiter that is awake has timed out by then, one that sleeps has been made heir and is overtaken.
-// Then another comes. Everybody excludes everybody, and who has no deadline gets in.
+// Then another comes, or the one that gave up comes back. Everybody excludes everybody, and who has no
+// deadline gets in.
 //
 //   -DLOCK=nmcs
+//   -DAGAIN=1                 nobody else comes: who has given up tries again, without a deadline
+//   -DHOLD=1                  main(), having overtaken, holds the lock until the other has joined
 //   -DPOLICY=HL_WAIT_PARK     or HL_WAIT_SPIN
 #include <assert.h>
 #include <pthread.h>
@@ -15,6 +18,12 @@
 #endif
 #include "ours.h"
 
+#ifndef AGAIN
+#define AGAIN 0
+#endif
+#ifndef HOLD
+#define HOLD 0
+#endif
 #ifndef POLICY
 #define POLICY HL_WAIT_PARK
 #endif
@@ -30,23 +39,23 @@ static void section(void) {
     inside = 0;
 }
 
-static void *timed(void *unused) {
-    NODE_DECL
-    if (!OF(_lock_until)(&lock N, hl_now_ns() + 1000000)) {
-        hl_store(&gave_up, 1);
-        return unused;
-    }
-    section();
-    OF(_unlock)(&lock N);
-    return &sections;
-}
-
 static void *patient(void *unused) {
     NODE_DECL
     OF(_lock)(&lock N);
     section();
     OF(_unlock)(&lock N);
     return unused;
+}
+
+static void *timed(void *unused) {
+    NODE_DECL
+    if (!OF(_lock_until)(&lock N, hl_now_ns() + 1000000)) {
+        hl_store(&gave_up, 1);
+        return AGAIN ? patient(unused) : unused;
+    }
+    section();
+    OF(_unlock)(&lock N);
+    return &sections;
 }
 
 int main(void) {
@@ -62,11 +71,13 @@ int main(void) {
     OF(_unlock)(&lock N);
     bool again = OF(_trylock)(&lock N);
     if (again) section();
-    pthread_create(&second, NULL, patient, NULL);
+    uintptr_t queue = TAIL & ~HL_FLAGS;
+    if (!AGAIN) pthread_create(&second, NULL, patient, NULL);
+    while (HOLD && again && (TAIL & ~HL_FLAGS) == queue) hl_pause();
     if (again) OF(_unlock)(&lock N);
     pthread_join(first, &got);
-    pthread_join(second, NULL);
-    assert(sections == again + (got != NULL) + 1);
+    if (!AGAIN) pthread_join(second, NULL);
+    assert(sections == again + (!AGAIN && got) + 1);
     assert(!OF(_is_locked)(&lock));
     return 0;
 }

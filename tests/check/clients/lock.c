@@ -3,7 +3,9 @@
 //
 //   -DLOCK=nmcs -DTHREADS=3 -DSECTIONS=1    which lock, how many threads, sections of each
 //   -DWAYS=LUT                              how thread i, section j enters: L lock, U lock_until,
-//                                           T trylock, R run (ali alone); repeated as needed
+//                                           T trylock, R run (ali alone), Y take it if it is free, though
+//                                           it be for the heir (nmcs and nmcs4, -DRESERVED); repeated as
+//                                           needed
 //   -DCOLD                  nobody has measured the clock's rate before the threads do
 //   -DPOLICY=HL_WAIT_PARK                   the wait policy
 //   -DLAST_FREES                            the lock stands in memory that the last user frees
@@ -52,6 +54,11 @@ static int enter(char way, int *mine) {
     case 'U':
         if (!OF(_lock_until)(lock N, hl_now_ns() + 1000000)) return 0;
         break;
+#ifdef RESERVED
+    case 'Y':
+        if (!hl_tail_take_reserved(OF(_queue)(lock).tail)) return 0;
+        break;
+#endif
 #ifdef RUN
     case 'R':
         OF(_run)(lock, section, mine);

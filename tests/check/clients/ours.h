@@ -27,9 +27,10 @@
 #endif
 
 // The tail of the locks whose tail has flags (queue.h).
-#define TAIL_mcs   hl_load(&lock.tail)
-#define TAIL_nmcs  hl_load(&lock.tail)
-#define TAIL_nmcs4 hl_load(&lock.half.tail)
-#define TAIL       HL_JOIN(TAIL_, LOCK, )
+#define TAIL_mcs       hl_load(&lock.tail)
+#define TAIL_mcs_alone hl_load(&lock.lock.tail)
+#define TAIL_nmcs      hl_load(&lock.tail)
+#define TAIL_nmcs4     hl_load(&lock.half.tail)
+#define TAIL           HL_JOIN(TAIL_, LOCK, )
 
 #endif
