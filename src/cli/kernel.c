@@ -360,6 +360,8 @@ static int remove_entry(const char *path, const struct stat *st, int kind, struc
 static void remove_half(const char *build)
 {
     char *half = cli_printf("%s/linux-half", build);
+    if (access(half, F_OK) == 0)
+        cli_note("removing %s, which is not whole", half);
     nftw(half, remove_entry, 32, FTW_DEPTH | FTW_PHYS);
     free(half);
 }
