@@ -190,7 +190,7 @@ SCENARIO(stop_one_waiter) {
 // joins a queue, and asleep. `behind`: another waits already, and must get its turn as well.
 // Waiters that spin never sleep: so many instructions; the queue locks' waiters join their queue
 // after some 430 to 570.
-enum { JOIN_STEPS = 350, ARRIVAL_STEPS = 600 };
+enum { JOIN_STEPS = 400, ARRIVAL_STEPS = 600 };
 static void suspend_here(void) { suspend(0); }
 static int lock_in_steps(void *mutex) {
     sigset_t go;
@@ -212,8 +212,9 @@ static bool arrive_in_steps(long steps, bool behind) {
     pthread_mutex_lock(&the_mutex);
     if (behind) waiter_wait(&ahead, &the_mutex);
     waiter_begin(&arriving, lock_in_steps, unlock_mutex, &the_mutex);
-    for (bool asleep = false; !stopped && !asleep; sched_yield()) {
-        asleep = is_asleep(arriving.tid);
+    bool asleep = false;
+    for (unsigned i = 1; !stopped && !asleep; i++, sched_yield()) {
+        if (i % 8 == 0) asleep = is_asleep(arriving.tid);
         stopped = sem_trywait(&suspended) == 0;
     }
     pthread_mutex_unlock(&the_mutex);
