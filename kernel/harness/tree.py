@@ -2,6 +2,7 @@
 """The kernel tree: unpack Debian's source, apply the series, copy the lock headers, configure, build."""
 import filecmp
 import glob
+import lzma
 import os
 import re
 import shutil
@@ -47,7 +48,7 @@ def version(tarball):
                     text = tar.extractfile(member).read(500).decode()
                     return ".".join(re.search(rf"^{k} = (\d+)", text, re.M).group(1)
                                     for k in ("VERSION", "PATCHLEVEL"))
-    except (OSError, tarfile.TarError, AttributeError) as e:
+    except (OSError, EOFError, ValueError, AttributeError, lzma.LZMAError, tarfile.TarError) as e:
         first = str(e).split("\n", 1)[0].rstrip(":")
         raise Bad(f"{tarball}: not a kernel source archive: {first}") from e
     raise Bad(f"{tarball}: no kernel Makefile in it; give Debian's linux-source-6.1.tar.xz")

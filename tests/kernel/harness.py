@@ -115,6 +115,11 @@ def bad_input():
         with open(junk, "w") as f:
             f.write("junk")
         refuses("no archive", "not a kernel source archive", "--source", junk, env=env)
+        with open(tarball(folder, 6, 1), "rb") as f:
+            whole = f.read()
+        with open(junk, "wb") as f:
+            f.write(whole[:len(whole) // 2])
+        refuses("half an archive", "not a kernel source archive", "--source", junk, env=env)
         refuses("a variant that is not there", "--variants: no 'mcs'; there are queued",
                 "--variants", "mcs", env=env)
         refuses("a processor that is not there", "--host-cpus 9999: processor 9999 is not there",
