@@ -8,6 +8,7 @@ import sys
 import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "workloads"))
+from parts import run_parts  # noqa: E402
 from tap import check, done, run  # noqa: E402
 
 HOTLOCK, PLANTED, SLOW = sys.argv[1:4]
@@ -199,13 +200,5 @@ def ends():
           near(store["hold_ns"], truth["hold"], 0.10))
 
 
-hot()
-sleeping()
-quiet_program()
-slow_calls()
-passing()
-kinds()
-condition()
-home_made()
-ends()
+run_parts(hot, sleeping, quiet_program, slow_calls, passing, kinds, condition, home_made, ends)
 done()

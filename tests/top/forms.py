@@ -19,6 +19,7 @@ import tempfile
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "workloads"))
+from parts import run_parts  # noqa: E402
 from screen import Terminal  # noqa: E402
 from tap import PATIENCE, check, check_bad, done, run  # noqa: E402
 
@@ -347,11 +348,10 @@ def counters():
         for l in json.loads(r.stdout)["locks"]) else r)
 
 
-forms()
-report_command()
-bad()
-interrupted()
-for size in ((24, 80), (15, 60), (24, 100)):
-    live(*size)
-counters()
+def live_views():
+    for size in ((24, 80), (15, 60), (24, 100)):
+        live(*size)
+
+
+run_parts(forms, report_command, bad, interrupted, live_views, counters)
 done()

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: MIT
 """many.py HOTLOCK PLANTED: a million locks, and a million stacks. Memory stays within the bounds
 that docs/top.md states, and what was dropped is counted and said."""
+import contextlib
 import json
 import os
 import pathlib
@@ -11,6 +12,7 @@ import tempfile
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "workloads"))
+from parts import run_parts  # noqa: E402
 from tap import PATIENCE, check, done, run  # noqa: E402
 
 HOTLOCK, PLANTED = sys.argv[1:3]
@@ -75,7 +77,8 @@ def stacks():
 
 def outside():
     env = dict(os.environ, TRUTH=TRUTH)
-    os.unlink(TRUTH)
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(TRUTH)
     with subprocess.Popen([PLANTED, "words"], stdin=subprocess.PIPE, env=env) as planted:
         end = time.monotonic() + PATIENCE
         while not os.path.exists(TRUTH) and time.monotonic() < end:
@@ -115,10 +118,9 @@ def attached(pid):
         return False
 
 
-locks()
-stacks()
+run_parts(locks, stacks)
 if run(HOTLOCK, "top", "-a", "--time", "0.01", "--json").returncode == 2:
     print("# not asked: from outside, for BPF is not allowed here", flush=True)
 else:
-    outside()
+    run_parts(outside)
 done()

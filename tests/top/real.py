@@ -18,6 +18,7 @@ import threading
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "workloads"))
+from parts import run_parts  # noqa: E402
 from tap import PATIENCE, check, done, run  # noqa: E402
 
 HOTLOCK = os.path.abspath(sys.argv[1])
@@ -286,7 +287,7 @@ for name, there, test in (("sqlite", "sqlite" in DRIVERS, sqlite),
                           ("memcached", shutil.which("memcached"), memcached),
                           ("python", os.path.exists(PYTHON), python)):
     if there:
-        test()
+        run_parts(test)
     else:
         check(f"{name} # SKIP not installed", None)
 done()
