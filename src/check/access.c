@@ -85,10 +85,10 @@ static void shape(event_t *e, int loc, uintptr_t a, unsigned size) {
     e->loc = (uint16_t)loc;
     e->size = (uint8_t)size;
     e->offset = (uint8_t)(a - locations[loc].addr);
-    e->mask = (uint8_t)(((1u << size) - 1) << e->offset);
+    e->mask = (uint16_t)(((1u << size) - 1) << e->offset);
 }
 
-static void add_write(const event_t *like, uint64_t block, int order, bool rmw) {
+static void add_write(const event_t *like, vm_value_t block, int order, bool rmw) {
     id_t_ w = new_event(EV_WRITE, order, like->pc);
     event_t *e = ev(w);
     e->loc = like->loc;
@@ -102,7 +102,7 @@ static void add_write(const event_t *like, uint64_t block, int order, bool rmw) 
 
 // What a read, or the reading half of something, is to be.
 typedef struct {
-    uint64_t arg, expected;
+    vm_value_t arg, expected;
     uint8_t op, size, order, success, failure, hidden;
 } request_t;
 
@@ -143,7 +143,7 @@ static event_t *add_read(uintptr_t a, const request_t *q, vm_site_t at) {
 }
 
 // The write half of r, the thread's newest event.
-static void add_write_half(event_t *r, uint64_t block, vm_site_t at) {
+static void add_write_half(event_t *r, vm_value_t block, vm_site_t at) {
     vcpu_t *v = &cpu[current];
     r->rmw = 1;
     bool silent = block == r->value;  // writing back what was there changes nothing
@@ -188,9 +188,9 @@ static int failure_here(int failure, int success) {
     return failure != __ATOMIC_RELAXED && acquires ? __ATOMIC_ACQUIRE : __ATOMIC_RELAXED;
 }
 
-uint64_t engine_load(uintptr_t a, unsigned size, int order, vm_site_t at) {
+vm_value_t engine_load(uintptr_t a, unsigned size, int order, vm_site_t at) {
     if (current < 0) {
-        uint64_t x = 0;
+        vm_value_t x = 0;
         memcpy(&x, (void *)a, size);
         return x;
     }
@@ -200,14 +200,15 @@ uint64_t engine_load(uintptr_t a, unsigned size, int order, vm_site_t at) {
     return block_get(e, e->value);
 }
 
-uint64_t engine_rmw(uintptr_t a, unsigned size, vm_op_t op, uint64_t value, uint64_t expected,
-                    int order, int failure, vm_site_t at) {
+vm_value_t engine_rmw(uintptr_t a, unsigned size, vm_op_t op, vm_value_t value,
+                      vm_value_t expected, int order, int failure, vm_site_t at) {
     int asked = order;
     order = order_here(op, order, failure, at);
     if (order != asked) failure = failure_here(failure, order);
     if (current < 0) {
-        event_t like = {.op = (uint8_t)op, .size = (uint8_t)size, .arg = value, .expected = expected};
-        uint64_t block = 0, old;
+        event_t like = {.op = (uint8_t)op, .size = (uint8_t)size, .arg = value,
+                        .expected = expected};
+        vm_value_t block = 0, old;
         memcpy(&block, (void *)a, size);
         old = block;
         if (rmw_result(&like, &block)) memcpy((void *)a, &block, size);
@@ -216,13 +217,13 @@ uint64_t engine_rmw(uintptr_t a, unsigned size, vm_op_t op, uint64_t value, uint
     request_t q = {value, expected, (uint8_t)op, (uint8_t)size, (uint8_t)order, (uint8_t)order,
                    (uint8_t)failure, 0};
     event_t *r = add_read(a, &q, at);
-    uint64_t block = r->value, old = block_get(r, block);
+    vm_value_t block = r->value, old = block_get(r, block);
     if (rmw_result(r, &block)) add_write_half(r, block, at);
     return old;
 }
 
 // On x86 none does; elsewhere the reservation may be lost at any time. It has then only read.
-bool engine_weak_fails(uintptr_t a, unsigned size, int order, int failure, uint64_t *old,
+bool engine_weak_fails(uintptr_t a, unsigned size, int order, int failure, vm_value_t *old,
                        vm_site_t at) {
     if (current < 0 || model != MODEL_C11 || !engine_choose(VM_CHOICE_WEAK, 2, at)) return false;
     int asked = order;
@@ -235,7 +236,7 @@ bool engine_weak_fails(uintptr_t a, unsigned size, int order, int failure, uint6
     return true;
 }
 
-void engine_store(uintptr_t a, unsigned size, uint64_t value, int order, vm_site_t at) {
+void engine_store(uintptr_t a, unsigned size, vm_value_t value, int order, vm_site_t at) {
     if (current < 0) {
         memcpy((void *)a, &value, size);
         return;
@@ -247,7 +248,7 @@ void engine_store(uintptr_t a, unsigned size, uint64_t value, int order, vm_site
         request_t q = {.op = VM_XCHG, .size = (uint8_t)size, .arg = value, .hidden = 1,
                        .success = (uint8_t)order};
         event_t *r = add_read(a, &q, at);
-        uint64_t block = r->value;
+        vm_value_t block = r->value;
         rmw_result(r, &block);
         add_write_half(r, block, at);
         return;
@@ -291,7 +292,7 @@ void run_flush(void) {
     vcpu_t *v = &cpu[current];
     int loc = v->plain_loc;
     v->plain_loc = -1;
-    uint64_t value = 0;
+    vm_value_t value = 0;
     memcpy(&value, (void *)locations[loc].addr, locations[loc].size);
     vm_site_t at = {v->plain_pc, v->low - 16};
     event_t *e = run_arrive(at);

@@ -160,7 +160,7 @@ static bool take_source(id_t_ r, int p) {
     const perloc_t *l = &g->loc[e->loc];
     e->rf = p ? l->co[p - 1] : INIT;
     graph_clocks(r);
-    uint64_t block = read_block(e);
+    vm_value_t block = read_block(e);
     if (e->op != VM_LOAD && rmw_result(e, &block) && rmw_follows(e->loc, p)) return false;
     return p == l->writes || graph_consistent();
 }
@@ -283,7 +283,7 @@ void explore_choice(id_t_ c, unsigned n) {
 // Only the revisits by that half matter, and they need no run.
 static bool clash(id_t_ r) {
     event_t *e = ev(r);
-    uint64_t block = read_block(e);
+    vm_value_t block = read_block(e);
     if (e->op == VM_LOAD || !rmw_result(e, &block)) return false;
     if (!rmw_follows(e->loc, co_position(e->rf))) return false;
     e->rmw = 1;

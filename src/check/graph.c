@@ -11,23 +11,23 @@ location_t locations[MAX_LOCS];
 int location_count;
 
 // ------------------------------------------------------------------------- values
-uint64_t block_get(const event_t *e, uint64_t block) {
+vm_value_t block_get(const event_t *e, vm_value_t block) {
     block >>= 8 * e->offset;
-    return e->size == 8 ? block : block & ((1ull << 8 * e->size) - 1);
+    return e->size == sizeof block ? block : block & (((vm_value_t)1 << 8 * e->size) - 1);
 }
 
-uint64_t block_set(const event_t *e, uint64_t block, uint64_t value) {
-    if (e->size == 8) return value;
-    uint64_t bits = ((1ull << 8 * e->size) - 1) << 8 * e->offset;
+vm_value_t block_set(const event_t *e, vm_value_t block, vm_value_t value) {
+    if (e->size == sizeof value) return value;
+    vm_value_t bits = (((vm_value_t)1 << 8 * e->size) - 1) << 8 * e->offset;
     return (block & ~bits) | (value << 8 * e->offset & bits);
 }
 
-uint64_t read_block(const event_t *r) {
+vm_value_t read_block(const event_t *r) {
     return r->rf == INIT ? locations[r->loc].init : ev(r->rf)->value;
 }
 
-bool rmw_result(const event_t *r, uint64_t *block) {
-    uint64_t old = block_get(r, *block), x = r->arg;
+bool rmw_result(const event_t *r, vm_value_t *block) {
+    vm_value_t old = block_get(r, *block), x = r->arg;
     switch (r->op) {
     case VM_XCHG: break;
     case VM_ADD: x = old + x; break;
@@ -145,7 +145,7 @@ static clk_t released(id_t_ w, unsigned mask) {
 
 // A compare-exchange has the order of its success or of its failure, whichever its source makes.
 static void settle_order(event_t *e) {
-    uint64_t block = read_block(e);
+    vm_value_t block = read_block(e);
     g->seqs -= e->seq;
     e->order = rmw_result(e, &block) ? e->success : e->failure;
     e->seq = e->order == __ATOMIC_SEQ_CST;

@@ -6,7 +6,7 @@
 // before is kept as vector clocks, one component per thread, computed when an event is added or
 // its source changes; so "x is before y" is one comparison.
 //
-// A location is the smallest aligned block of 1 to 8 bytes that holds every atomic access to it:
+// A location is the smallest aligned block of 1 to 16 bytes that holds every atomic access to it:
 // where a program uses a word and its bytes, the word is the location, and a narrow access
 // carries a mask. A narrow store changes its bytes of the block at its place in modification
 // order; in the graph it is a read that synchronises with nothing, followed by a write.
@@ -66,15 +66,15 @@ typedef struct {
     clk_t acq;                // what an acquire fence would add
     clk_t frel;               // what the last release fence published
     clk_t rel;                // a write: what its readers acquire
-    uint64_t value;           // the location's whole block after it (write) or read by it
-    uint64_t arg, expected;   // of a read-modify-write; a choice: its kind and size
+    vm_value_t value;         // the location's whole block after it (write) or read by it
+    vm_value_t arg, expected; // of a read-modify-write; a choice: its kind and size
     uint32_t pc;
     id_t_ rf;                 // a read's source; a start's create; a join's end
     uint16_t stamp;           // when it was added
     uint16_t copos;           // a write's place in modification order
     uint16_t loc;
-    uint8_t type, op, order, success, failure;
-    uint8_t mask, size, offset; // the bytes it touches
+    uint16_t mask;            // the bytes it touches
+    uint8_t type, op, order, success, failure, size, offset;
     uint8_t rmw;              // this read has a write part, or this write a read part
     uint8_t hidden;           // the reading half of a narrow store
     uint8_t child;            // a create: the thread
@@ -103,15 +103,15 @@ extern graph_t *g;            // the graph at hand
 static inline event_t *ev(id_t_ id) { return &g->e[id_thread(id)][id_index(id)]; }
 
 // What is known of locations, for the whole exploration.
-typedef struct { uintptr_t addr; uint8_t size; uint32_t run; uint64_t init; } location_t;
+typedef struct { uintptr_t addr; uint8_t size; uint32_t run; vm_value_t init; } location_t;
 extern location_t locations[];
 extern int location_count;
 
 int co_position(id_t_ w);     // 0 for INIT, 1 for the first write
-uint64_t read_block(const event_t *r);                  // what r's source left there
-uint64_t block_get(const event_t *e, uint64_t block);   // the bytes e touches, as a number
-uint64_t block_set(const event_t *e, uint64_t block, uint64_t value);
-bool rmw_result(const event_t *r, uint64_t *block);     // false: a failed compare-exchange
+vm_value_t read_block(const event_t *r);                  // what r's source left there
+vm_value_t block_get(const event_t *e, vm_value_t block);   // the bytes e touches, as a number
+vm_value_t block_set(const event_t *e, vm_value_t block, vm_value_t value);
+bool rmw_result(const event_t *r, vm_value_t *block);   // false: a failed compare-exchange
 int lower_bound(int loc, const clk_t *before);          // oldest write coherence allows to read
 bool rmw_follows(int loc, int position);                // is the write at this index an RMW's?
 

@@ -101,21 +101,38 @@ void report_reset(void) {
 static int strictness;        // of the order the execution at hand is shown in
 static bool fewest;           // no other has fewer switches
 
+// A value in hexadecimal; wide ones have no format of their own.
+typedef struct { char text[40]; } hex_t;
+static hex_t hex(vm_value_t v) {
+    hex_t h;
+    uint64_t high = (uint64_t)(v >> 64), low = (uint64_t)v;
+    if (high) snprintf(h.text, sizeof h.text, "%" PRIx64 "%016" PRIx64, high, low);
+    else snprintf(h.text, sizeof h.text, "%" PRIx64, low);
+    return h;
+}
+
+static vm_value_t from_hex(const char *s) {
+    vm_value_t v = 0;
+    for (; *s; s++) v = v << 4 | (unsigned)(*s <= '9' ? *s - '0' : *s - 'a' + 10);
+    return v;
+}
+
 // Events are told by thread * 65536 + index, whichever way the engine was built.
 static int told(id_t_ e) { return e == INIT ? -1 : id_thread(e) << 16 | id_index(e); }
 static id_t_ heard(int e) { return e < 0 ? INIT : id_of(e >> 16, e & 0xffff); }
 
 static void write_graph(FILE *out) {
     for (int i = 0; i < location_count; i++)
-        fprintf(out, "l %d %" PRIxPTR " %d %" PRIx64 "\n", i, locations[i].addr,
-                locations[i].size, locations[i].init);
+        fprintf(out, "l %d %" PRIxPTR " %d %s\n", i, locations[i].addr, locations[i].size,
+                hex(locations[i].init).text);
     for (int i = 0; i < g->stamps; i++) {
         id_t_ x = g->order[i];
         const event_t *e = ev(x);
-        fprintf(out, "e %d %d %d %d %d %d %d %d %d %d %d %d %d %d %d %d %d %" PRIx64 " %" PRIx64
-                " %" PRIx64 " %x\n", id_thread(x), id_index(x), e->type, e->op, e->order, e->success,
-                e->failure, e->offset, e->size, e->mask, e->rmw, e->hidden, e->loc, told(e->rf), e->copos,
-                e->child, e->seq, e->value, e->arg, e->expected, e->pc);
+        fprintf(out, "e %d %d %d %d %d %d %d %d %d %d %d %d %d %d %d %d %d %s %s %s %x\n",
+                id_thread(x), id_index(x), e->type, e->op, e->order, e->success, e->failure,
+                e->offset, e->size, e->mask, e->rmw, e->hidden, e->loc, told(e->rf), e->copos,
+                e->child, e->seq, hex(e->value).text, hex(e->arg).text, hex(e->expected).text,
+                e->pc);
     }
     if (!fewest) fprintf(out, "few\n");
     fprintf(out, "o %d", strictness);
@@ -139,7 +156,7 @@ void report_load(const char *file) {
     bool any = false;
     while (getline(&line, &room, f) > 0) {
         int n[17];
-        uint64_t value, arg, expected;
+        char value[40], arg[40], expected[40];
         unsigned pc;
         if (line[0] == 'l' && line[1] == ' ') {
             int loc, size;
@@ -147,10 +164,10 @@ void report_load(const char *file) {
             if (sscanf(line, "l %d %" SCNxPTR " %d", &loc, &addr, &size) != 3) damaged(file);
             shadow_restore(addr, (unsigned)size);
         } else if (line[0] == 'e' && line[1] == ' ') {
-            if (sscanf(line, "e %d %d %d %d %d %d %d %d %d %d %d %d %d %d %d %d %d %" SCNx64
-                       " %" SCNx64 " %" SCNx64 " %x", &n[0], &n[1], &n[2], &n[3], &n[4], &n[5], &n[6],
+            if (sscanf(line, "e %d %d %d %d %d %d %d %d %d %d %d %d %d %d %d %d %d %39s "
+                       "%39s %39s %x", &n[0], &n[1], &n[2], &n[3], &n[4], &n[5], &n[6],
                        &n[7], &n[8], &n[9], &n[10], &n[11], &n[12], &n[13], &n[14], &n[15], &n[16],
-                       &value, &arg, &expected, &pc) != 21) damaged(file);
+                       value, arg, expected, &pc) != 21) damaged(file);
             if (n[0] < 0 || n[0] >= MAX_THREADS || n[1] != g->len[n[0]] || n[1] >= MAX_EVENTS ||
                 g->stamps >= MAX_STAMPS - 2 || n[12] < 0 || n[12] >= MAX_LOCS) damaged(file);
             id_t_ x = graph_add(n[0], (ev_t)n[2], n[4], pc);
@@ -160,16 +177,16 @@ void report_load(const char *file) {
             e->failure = (uint8_t)n[6];
             e->offset = (uint8_t)n[7];
             e->size = (uint8_t)n[8];
-            e->mask = (uint8_t)n[9];
+            e->mask = (uint16_t)n[9];
             e->rmw = (uint8_t)n[10];
             e->hidden = (uint8_t)n[11];
             e->loc = (uint16_t)n[12];
             e->rf = heard(n[13]);
             e->copos = (uint16_t)n[14];
             e->child = (uint8_t)n[15];
-            e->value = value;
-            e->arg = arg;
-            e->expected = expected;
+            e->value = from_hex(value);
+            e->arg = from_hex(arg);
+            e->expected = from_hex(expected);
             if (e->type == EV_CREATE) g->threads |= (uint16_t)(1u << e->child);
             perloc_t *l = &g->loc[e->loc];
             if (e->type == EV_READ) l->rd[l->reads++] = x;

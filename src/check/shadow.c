@@ -102,11 +102,13 @@ static cell_t *cell_of(uintptr_t a, bool create) {
 }
 
 // ------------------------------------------------------------------------- atomic locations
-static int new_location(cell_t *c, uintptr_t a, unsigned size) {
+static uint8_t *loc_at(uintptr_t a) { return &cell_of(a, true)->loc[a & 7]; }
+
+static int new_location(uintptr_t a, unsigned size) {
     if (location_count == MAX_LOCS) check_bound("atomic locations", MAX_LOCS);
     int loc = location_count++;
     locations[loc] = (location_t){.addr = a, .size = (uint8_t)size};
-    for (unsigned i = 0; i < size; i++) c->loc[(a & 7) + i] = (uint8_t)(loc + 1);
+    for (unsigned i = 0; i < size; i++) *loc_at(a + i) = (uint8_t)(loc + 1);
     return loc;
 }
 
@@ -114,22 +116,20 @@ static int new_location(cell_t *c, uintptr_t a, unsigned size) {
 // word) is replaced by the larger, and the exploration begins again.
 int shadow_location(uintptr_t a, unsigned size) {
     if (a & (size - 1)) check_unusable("an atomic access that is not aligned", 0);
-    cell_t *c = cell_of(a, true);
-    int loc = c->loc[a & 7] - 1;
+    int loc = *loc_at(a) - 1;
     if (loc < 0 || a + size > locations[loc].addr + locations[loc].size) {
         uintptr_t from = a, to = a + size;
-        for (int i = 0; i < 8; i++) {
-            if (!c->loc[i]) continue;
-            const location_t *l = &locations[c->loc[i] - 1];
-            if (l->addr < a + size && a < l->addr + l->size) {
-                if (l->addr < from) from = l->addr;
-                if (l->addr + l->size > to) to = l->addr + l->size;
-                layout_changed = true;
-            }
+        for (unsigned i = 0; i < size; i++) {
+            int known = *loc_at(a + i) - 1;
+            if (known < 0) continue;
+            const location_t *l = &locations[known];
+            if (l->addr < from) from = l->addr;
+            if (l->addr + l->size > to) to = l->addr + l->size;
+            layout_changed = true;
         }
         unsigned block = size;
         while ((from & ~(uintptr_t)(block - 1)) + block < to) block *= 2;
-        loc = new_location(c, from & ~(uintptr_t)(block - 1), block);
+        loc = new_location(from & ~(uintptr_t)(block - 1), block);
         if (layout_changed) run_stop(RUN_STOPPED);
     }
     location_t *l = &locations[loc];
@@ -141,7 +141,7 @@ int shadow_location(uintptr_t a, unsigned size) {
     return loc;
 }
 
-void shadow_restore(uintptr_t a, unsigned size) { new_location(cell_of(a, true), a, size); }
+void shadow_restore(uintptr_t a, unsigned size) { new_location(a, size); }
 
 static bool done(id_t_ e) { return cpu[id_thread(e)].pos > id_index(e); }
 
@@ -267,20 +267,22 @@ static void check_dead(const cell_t *c, unsigned mask, uint32_t pc) {
 
 void shadow_atomic(int loc, unsigned mask, bool write, uint32_t pc) {
     uintptr_t a = locations[loc].addr;
-    cell_t *c = cell_of(a, true);
-    mask <<= a & 7;
-    check_dead(c, mask, pc);
     int pos = cpu[current].pos;
     clk_t known = pos >= 2 ? g->e[current][pos - 2].porf : (clk_t){0};
     check_stack(a, pos - 1, &known, pc);
-    check_plain_before(c, mask, write, pc, write ? "an atomic write" : "an atomic read");
+    mask <<= a & 7;
+    for (; mask; mask >>= 8, a += 8) {
+        cell_t *c = cell_of(a, true);
+        check_dead(c, mask & 0xff, pc);
+        check_plain_before(c, mask & 0xff, write, pc, write ? "an atomic write" : "an atomic read");
+    }
 }
 
 // The newest value that happens before thread t's next step, put into real memory.
 static void settle(int loc) {
     clk_t h = clk_of(current);
     const perloc_t *l = &g->loc[loc];
-    uint64_t value = locations[loc].init;
+    vm_value_t value = locations[loc].init;
     for (int i = 0; i < l->writes; i++)
         if (clk_has(&h, l->co[i])) value = ev(l->co[i])->value;
     memcpy((void *)locations[loc].addr, &value, locations[loc].size);

@@ -146,6 +146,10 @@ static void refuse_assembly(const char *object, const char *source)
             continue;
         bool exchange = strncmp(insn, "xchg", 4) == 0 && strchr(insn, '(');
         bool exclusive = strncmp(insn, "ldxr", 4) == 0 || strncmp(insn, "ldaxr", 5) == 0;
+        if (strncmp(insn, "lock cmpxchg16b", 15) == 0)
+            cli_bad("%s: %s() exchanges 16 bytes where it cannot be seen: in inline assembly, or by "
+                    "clang, which does so beside its call; use C11 atomics and --cc=gcc", source,
+                    function);
         if (strncmp(insn, "lock ", 5) == 0 || exchange || exclusive)
             cli_bad("%s: %s() uses atomic instructions in inline assembly, which cannot be seen; "
                     "use C11 atomics", source, function);
@@ -248,6 +252,9 @@ static char *compile(const check_build_t *b, const char *source, const char *dir
                                         "-fno-pic",
                                         "-fno-pie",
                                         "-fno-stack-protector",
+#ifdef __x86_64__
+                                        "-mcx16", /* or clang calls a library for 16 bytes */
+#endif
                                         NULL};
     char *object = cli_printf("%s/%d.o", dir, number);
     words_t w = {0};

@@ -36,13 +36,23 @@ static char *unescaped(const char *at)
     return s;
 }
 
+static trace_value_t hex(const char *s)
+{
+    trace_value_t v = 0;
+    for (; isxdigit((unsigned char)*s); s++)
+        v = v << 4 | (unsigned)(*s <= '9' ? *s - '0' : *s - 'a' + 10);
+    return v;
+}
+
 static void read_event(const char *line, trace_t *t)
 {
     trace_event_t *e = APPEND(t, events, event_count);
-    sscanf(line, "e %d %d %d %d %d %d %d %d %d %d %d %d %d %d %d %d %d %lx %lx %lx %lx", &e->thread,
+    char value[40] = "";
+    sscanf(line, "e %d %d %d %d %d %d %d %d %d %d %d %d %d %d %d %d %d %39s %*s %*s %lx", &e->thread,
            &e->index, &e->type, &e->op, &e->order, &e->success, &e->failure, &e->offset, &e->size,
-           &e->mask, &e->rmw, &e->hidden, &e->loc, &e->rf, &e->copos, &e->child, &e->seq, &e->value,
-           &e->arg, &e->expected, &e->pc);
+           &e->mask, &e->rmw, &e->hidden, &e->loc, &e->rf, &e->copos, &e->child, &e->seq, value,
+           &e->pc);
+    e->value = hex(value);
 }
 
 static void read_order(const char *line, trace_t *t)
@@ -63,7 +73,9 @@ static void read_line(const char *line, trace_t *t)
         read_order(line, t);
     } else if (line[0] == 'l' && line[1] == ' ') {
         trace_place_t *p = APPEND(t, places, place_count);
-        sscanf(line, "l %*d %lx %d %lx", &p->addr, &p->size, &p->init);
+        char init[40] = "";
+        sscanf(line, "l %*d %lx %d %39s", &p->addr, &p->size, init);
+        p->init = hex(init);
     } else if (sscanf(line, "bad %31s %d %lx %d %lx %n", kind, &t->thread, &t->pc, &t->other_thread,
                       &t->other_pc, &n) == 5 && n) {
         t->kind = cli_printf("%s", kind);
@@ -321,6 +333,18 @@ static char *value_name(const symbols_t *symbols, uint64_t v)
     return with;
 }
 
+/* One of 16 bytes is mostly a pair: a pointer and a counter. */
+static char *value_text(const symbols_t *symbols, int size, trace_value_t v)
+{
+    if (size <= 8)
+        return value_name(symbols, (uint64_t)v);
+    char *low = value_name(symbols, (uint64_t)v), *high = value_name(symbols, (uint64_t)(v >> 64));
+    char *both = cli_printf("{%s, %s}", low, high);
+    free(low);
+    free(high);
+    return both;
+}
+
 /* ---- printing ---- */
 
 const char *trace_order_name(int order)
@@ -338,13 +362,13 @@ static const trace_event_t *find(const trace_t *t, int thread, int index)
     return NULL;
 }
 
-static uint64_t bytes_of(const trace_event_t *e, uint64_t block)
+static trace_value_t bytes_of(const trace_event_t *e, trace_value_t block)
 {
     block >>= 8 * e->offset;
-    return e->size == 8 ? block : block & ((1ull << 8 * e->size) - 1);
+    return e->size == 16 ? block : block & (((trace_value_t)1 << 8 * e->size) - 1);
 }
 
-static uint64_t read_value(const trace_t *t, const trace_event_t *r)
+static trace_value_t read_value(const trace_t *t, const trace_event_t *r)
 {
     const trace_event_t *w = find(t, r->rf >> 16, r->rf & 0xffff);
     return bytes_of(r, r->rf == INIT || !w ? t->places[r->loc].init : w->value);
@@ -390,13 +414,14 @@ static char *describe(const trace_t *t, const symbols_t *symbols, const trace_ev
     char *place = place_name(symbols, t->places[e->loc].addr + (unsigned long)e->offset);
     if (e->type == WRITE || e->hidden) {
         const trace_event_t *it = e->hidden && w ? w : e;
-        char *value = value_name(symbols, bytes_of(it, it->value));
+        char *value = value_text(symbols, it->size, bytes_of(it, it->value));
         text = cli_printf("%s = %s (%s)", place, value, trace_order_name(it->order));
         free(value);
     } else {
-        char *value = value_name(symbols, read_value(t, e)), *from = from_whom(t, e, done);
+        char *value = value_text(symbols, e->size, read_value(t, e));
+        char *from = from_whom(t, e, done);
         if (w && w->type == WRITE && w->rmw) {
-            char *new_value = value_name(symbols, bytes_of(w, w->value));
+            char *new_value = value_text(symbols, w->size, bytes_of(w, w->value));
             text = cli_printf("%s: read %s (%s), wrote %s (%s)", place, value, from, new_value,
                               trace_order_name(e->success));
             free(new_value);

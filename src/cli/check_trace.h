@@ -9,17 +9,20 @@
 
 #include "table.h"
 
+/* What an atomic access reads or writes: up to 16 bytes. */
+__extension__ typedef unsigned __int128 trace_value_t;
+
 typedef struct {
     int thread, index, type, op, order, success, failure, offset, size, mask, rmw, hidden, loc;
     int rf, copos, child, seq;
-    uint64_t value, arg, expected;
+    trace_value_t value;
     unsigned long pc;
 } trace_event_t;
 
 typedef struct {
     unsigned long addr;
     int size;
-    uint64_t init;
+    trace_value_t init;
 } trace_place_t;
 
 typedef struct {

@@ -23,7 +23,7 @@
 #define CAS(bits, T, kind, is_weak)                                                    \
     int __tsan_atomic##bits##_compare_exchange_##kind(volatile T *p, T *expected, T x, \
                                                       int order, int failure) {        \
-        uint64_t seen;                                                                 \
+        vm_value_t seen;                                                               \
         if (is_weak && FAILS(bits, p, order, failure, &seen)) {                        \
             *expected = (T)seen;                                                       \
             return 0;                                                                  \
@@ -60,21 +60,12 @@ ATOMIC(8, uint8_t)
 ATOMIC(16, uint16_t)
 ATOMIC(32, uint32_t)
 ATOMIC(64, uint64_t)
+#ifdef VM_VALUE_16
+ATOMIC(128, vm_value_t)
+#endif
 
 void __tsan_atomic_thread_fence(int order) { engine_fence(order, VM_HERE()); }
 void __tsan_atomic_signal_fence(int order) { (void)order; }
-
-// 16 bytes: named and refused instead of half modelled, unless the engine brings its own.
-#ifndef VM_WIDE_ATOMICS
-#define WIDE(name)                                                                      \
-    __attribute__((weak)) void __tsan_atomic128_##name(void);                           \
-    void __tsan_atomic128_##name(void) {                                                \
-        engine_unsupported("a 16-byte atomic", VM_HERE());                              \
-    }
-WIDE(load) WIDE(store) WIDE(exchange) WIDE(fetch_add) WIDE(fetch_sub) WIDE(fetch_and)
-WIDE(fetch_or) WIDE(fetch_xor) WIDE(fetch_nand) WIDE(compare_exchange_strong)
-WIDE(compare_exchange_weak) WIDE(compare_exchange_val)
-#endif
 
 // ------------------------------------------------------------------------- plain accesses
 // A volatile read may be all that a waiting loop does; an engine may want to know.

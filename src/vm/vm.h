@@ -22,15 +22,23 @@ typedef enum {
 // that decides what it does next (the hook has pushed the callee-saved registers there).
 typedef struct { uintptr_t pc, sp; } vm_site_t;
 
+// What an atomic access reads or writes: 16 bytes in an engine that has accesses so wide.
+#ifdef VM_VALUE_16
+__extension__ typedef unsigned __int128 vm_value_t;
+#else
+typedef uint64_t vm_value_t;
+#endif
+
 // Memory orders are the compiler's own: __ATOMIC_RELAXED (0) to __ATOMIC_SEQ_CST (5).
-uint64_t engine_load(uintptr_t a, unsigned size, int order, vm_site_t at);
-void engine_store(uintptr_t a, unsigned size, uint64_t value, int order, vm_site_t at);
+vm_value_t engine_load(uintptr_t a, unsigned size, int order, vm_site_t at);
+void engine_store(uintptr_t a, unsigned size, vm_value_t value, int order, vm_site_t at);
 // Returns the old value; VM_CAS stores value only where the old one equals expected.
-uint64_t engine_rmw(uintptr_t a, unsigned size, vm_op_t op, uint64_t value, uint64_t expected,
-                    int order, int failure, vm_site_t at);
+vm_value_t engine_rmw(uintptr_t a, unsigned size, vm_op_t op, vm_value_t value,
+                      vm_value_t expected, int order, int failure, vm_site_t at);
 // Does a weak compare-exchange fail here for no reason? Then *old is what it read. (An engine that is
 // compiled with VM_WEAK_FAILS has it.)
-bool engine_weak_fails(uintptr_t a, unsigned size, int order, int failure, uint64_t *old, vm_site_t at);
+bool engine_weak_fails(uintptr_t a, unsigned size, int order, int failure, vm_value_t *old,
+                       vm_site_t at);
 void engine_fence(int order, vm_site_t at);
 void engine_plain(uintptr_t a, size_t size, bool write, vm_site_t at);
 void engine_enter(vm_site_t at);   // a function's frame begins

@@ -25,7 +25,11 @@
 #define THREAD(n) static void *n(void *unused)
 #define BODY(n, code) THREAD(n) { (void)unused; code; return NULL; }
 
+#ifdef WIDE // 16 bytes
+__extension__ static _Atomic unsigned __int128 x, y, z;
+#else
 static atomic_int x, y, z;
+#endif
 static int a, b, c, d;
 
 #define SB 1

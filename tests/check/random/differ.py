@@ -171,15 +171,18 @@ def subject(tool, model, text, search="all", marks=1):
 def main():
     hotlock, source, tool, seed, count, *kinds = *sys.argv[1:4], int(sys.argv[4]), int(sys.argv[5]), *sys.argv[6:]
     with tempfile.TemporaryDirectory() as directory:
-        under_test, wide = (os.path.join(directory, name) for name in ("subject", "wide"))
+        tools = [os.path.join(directory, name) for name in ("subject", "wide", "sixteen")]
+        under_test, wide, sixteen = tools
         subprocess.run([hotlock, "check", source, "--build", under_test], check=True)
         subprocess.run([hotlock, "check", source, "--search", "random", "--build", wide], check=True)
-        sys.exit(compare(under_test, wide, tool, seed, count, kinds or KINDS))
+        subprocess.run([hotlock, "check", source, "-D", "WIDE", "--build", sixteen], check=True)
+        sys.exit(compare(tools, tool, seed, count, kinds or KINDS))
 
 
-def compare(under_test, wide, tool, seed, count, kinds):
+def compare(tools, tool, seed, count, kinds):
     """Run every kind of program under every model; return 1 if anything differed. The single executions
     are those of the engine for big programs."""
+    under_test, wide, sixteen = tools
     cases = [(kind, model) for kind in kinds for model in MODELS]
     print(f"1..{len(cases)}")
     failed = 0
@@ -191,6 +194,8 @@ def compare(under_test, wide, tool, seed, count, kinds):
             got = subject(under_test, model, text)
             if got == right:  # and so when every run begins at the beginning
                 got = subject(under_test, model, text, marks=0)
+            if got == right:  # and so with locations of 16 bytes
+                got = subject(sixteen, model, text)
             if got == right and interleavings(text) <= PLAIN_MOST:
                 every = subject(under_test, model, text, "plain")
                 if every != "time":  # one that waits may take a million interleavings
