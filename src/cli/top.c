@@ -224,6 +224,9 @@ static void check(options_t *o)
         cli_bad("--live needs a terminal; leave it out for a report at the end");
     if (o->live)
         close(terminal);
+    struct stat st;
+    if (c->symbols && (stat(c->symbols, &st) != 0 || !S_ISDIR(st.st_mode)))
+        cli_bad("--symbols '%s' is no directory; name one with debug files", c->symbols);
     for (size_t i = 0; i < o->save_count; i++)
         check_new_file(o->save[i].path);
     if (o->workload)

@@ -258,6 +258,7 @@ def bad():
     check_bad("no such directory", "none/x.json", *top, "-o", "none/x.json", "--", "true")
     check_bad("unknown lock", "tikcet", *top, "--lock", "tikcet", "--", PLANTED, "idle")
     check_bad("a sweep that is none", "has no results", *top, "--sweep", "r.json", "--", "true")
+    check_bad("no directory of symbols", "no directory", *top, "--symbols", "none", "--", "true")
     check_bad("counters of nobody", "no such process", *top, "--counters", "4194303")
     check_bad("report without a file", "use -o", HOTLOCK, "report", "--", "true")
     r = run(*top, "--", "true")
