@@ -31,8 +31,6 @@ OUT_OF_LINE = ("-D", "HL_INLINE_LOCK=0", "-D", "HL_INLINE_TRYLOCK=0", "-D", "HL_
 # A loop that sleeps, or is away, and writes its state each time is no wait: such a case may meet the
 # bound.
 BOUNDED = {("ali", PARK)}
-# Which locks take seconds, and not minutes, with two sections each.
-TWICE_FAST = ("tas", "ticket", "mcs", "nmcs", "nmcs4", "park", "ali")
 # Locks with an order of arrival, and those of them whose sleepers are overtaken (clients/order.c,
 # bypass.c). The door of the flag locks is open for a moment from one front to the next, so there all
 # have to wait before the lock is freed.
@@ -63,7 +61,12 @@ def questions_of_order():
     for lock in OVERTAKEN:
         late = ["-D", f"LOCK={lock}", "--expiries", "1", "--spurious", "0", "--sleeps", "0"]
         yield lock, "a deadline passes in the queue", "late", [*late, *SPIN], False
-        yield lock, "an heir's deadline passes, drawn", "late", [*late, *PARK, *DRAWN_LATE], True
+        yield lock, "a deadline passes in the queue, then it comes back", "late", [
+            *late, *SPIN, "-D", "AGAIN=1"], False
+        for what, more in (("", ()), (", and it comes back", ("-D", "AGAIN=1")),
+                           (", and it is followed", ("-D", "HOLD=1"))):
+            yield lock, f"an heir's deadline passes{what}, drawn", "late", [
+                *late, *PARK, *more, *DRAWN_LATE], True
         yield lock, "a sleeper is overtaken twice at most", "bypass", [
             *QUIET, "-D", f"LOCK={lock}", "-D", "HL_ROUNDS=2", "--loops", "16"], False
 
@@ -73,6 +76,37 @@ COND = ("WS", "Ws", "WB", "Wb", "TS", "Ts", "TB", "WWb", "WTb")
 COND_FREED = ("WB", "TB", "Wb", "Tb")
 PRELOAD_RW = ("WR", "WW", "WN", "WT", "Wt", "RT")
 PRELOAD_RW_TIMED = ("WW", "WN", "UR", "WV")
+
+
+# The queue locks as the preload compiles them: no waiter is handed the lock, none is waited for.
+SUSPENDED = ("mcs_alone", "nmcs", "nmcs4", "mcsflag", "qspin")
+
+
+def questions_of_suspended(everything):
+    jumps = ("--expiries", "1", "--spurious", "0", "--sleeps", "0")
+    asked = [("2 threads, spin", 2, SPIN, QUIET, ()), ("2 threads, park", 2, PARK, QUIET, ()),
+             ("2 threads, trylock", 2, SPIN, QUIET, ("-D", "WAYS=LT")),
+             ("2 threads, lock_until", 2, SPIN, jumps, ("-D", "WAYS=LU")),
+             ("2 threads, both lock_until", 2, SPIN, jumps, ("-D", "WAYS=U")),
+             ("2 threads, last user frees", 2, SPIN, QUIET, ("-D", "LAST_FREES")),
+             ("3 threads, spin", 3, SPIN, QUIET, ())]
+    for lock in SUSPENDED:
+        options = ["-D", f"LOCK={lock}", "-D", "HL_SUSPENDABLE=1"]
+        for what, threads, policy, time, more in asked:
+            yield "suspended", f"{lock}, {what}", "lock", [
+                *EXTRA.get(lock, ()), "-t", str(threads), *options, *policy, *time, *more], False
+        twice = ["-t", "2", *options, *EXTRA.get(lock, ()), *SPIN, *QUIET, "-D", "SECTIONS=2"]
+        yield "suspended", f"{lock}, 2 threads, 2 sections, drawn", "lock", [*twice, *DRAWN_LATE], True
+        if everything:
+            yield "suspended", f"{lock}, 2 threads, 2 sections", "lock", twice, False
+        if lock in ("mcs_alone", "nmcs", "nmcs4"):
+            yield "suspended", f"{lock}, an heir's deadline passes, drawn", "late", [
+                *options, *EXTRA.get(lock, ()), *jumps, *PARK, "-D", "HOLD=1", *DRAWN_LATE], True
+        if lock in ("nmcs", "nmcs4"):
+            yield "suspended", f"{lock}, stopped before the link, drawn", "left", [
+                "-D", f"LOCK={lock}", *QUIET, *LEFT, *DRAWN_LATE], True
+            yield "suspended", f"{lock}, a trylock past a closed door", "lock", [
+                "-t", "3", *options, *SPIN, *QUIET, "-D", "WAYS=LLY", "-D", "RESERVED"], False
 
 
 def questions_of_preload(everything):
@@ -96,6 +130,29 @@ def questions_of_preload(everything):
             "-t", "3", "-D", f"WAYS={ways}", *jumps, *DRAWN_LATE], True
 
 
+# What main() does, who waits meanwhile, what main() does then (clients/fair.c).
+FAIR = (("W", "R", "W"), ("R", "W", "R"), ("R", "WR", "W"), ("W", "RW", "R"), ("W", "WR", "R"), ("W", "WR", "W"))
+
+FAIR_BIG = (("R", "WR", "W"), ("W", "RW", "R"), ("W", "WR", "R"))  # of the preload's
+
+
+def fair(held, waits, then):
+    return ["-D", f"HELD='{held}'", "-D", f"WAITS={waits}", "-D", f"THEN='{then}'", *QUIET]
+
+
+def questions_of_fairness():
+    for ways in FAIR:
+        what = f"phase fair, {' '.join(ways)}"
+        yield "rw", what, "fair", fair(*ways), False
+        if ways[0] == "R":
+            yield "rw", f"{what}, with a row", "fair", [*fair(*ways), "-D", "ROW"], False
+        if len(ways[1]) == 1:
+            yield "rw", f"{what}, park", "fair", [*fair(*ways), *PARK], False
+        big = ways in FAIR_BIG
+        yield "preload", f"rwlock, {what}{', drawn' if big else ''}", "fair", [
+            *fair(*ways), "-D", "PRELOAD", "-D", "KIND=2", *(DRAWN_LATE if big else ())], big
+
+
 def questions(everything):
     """Yield lock, what is asked, client, options, whether a bound is acceptable."""
     for lock in LOCKS:
@@ -116,13 +173,14 @@ def questions(everything):
         if lock in WORD_WIDE:
             yield two("bytes emulated", SPIN, ("--expiries", "1", "-D", "WAYS=LU", "-D",
                                                "HL_BYTES_EMULATED=1"))
-        if everything or lock in TWICE_FAST:
-            yield two("2 sections", SPIN, QUIET, ("-D", "SECTIONS=2"))
+        yield two("2 sections", SPIN, QUIET, ("-D", "SECTIONS=2"))
         _, _, client, options, bounded = two("", SPIN, QUIET)
         yield lock, "3 threads, spin", client, ["-t", "3", *options[2:]], bounded
         yield lock, "4 threads, spin, drawn", client, ["-t", "4", *options[2:], *DRAWN], True
     yield from questions_of_order()
     yield from questions_of_preload(everything)
+    yield from questions_of_fairness()
+    yield from questions_of_suspended(everything)
     for ways in RW + RW_TIMED + (RW_THREE if everything else ()):
         quiet = QUIET if ways not in RW_TIMED else ("--expiries", "1")
         options = ["-t", str(len(ways)), "-D", f"WAYS={ways}", *quiet]
@@ -131,6 +189,10 @@ def questions(everything):
                 yield "rw", f"{ways}, {name}", "rw", [*options, *policy], False
             if len(ways) == 2 and (everything or policy is SPIN or ways == "WR"):
                 yield "rw", f"{ways}, {name}, with a row", "rw", [*options, *policy, "-D", "ROW"], False
+    for what, more, big in (("kept", ("-D", "KEEPS"), False), ("taken over", (), True),
+                            ("given back", ("-D", "FAILS"), True)):
+        yield "rw", f"a row goes to another lock, {what}{', drawn' if big else ''}", "rows", [
+            *QUIET, *more, *(("--search", "random", "--samples", "1000") if big else ())], big
     for ways in ("WURR",):
         yield "rw", f"{ways}, drawn", "rw", ["-t", "4", "-D", f"WAYS={ways}", *SPIN, "--expiries", "1",
                                              "--spurious", "0", "--sleeps", "0", *DRAWN_LATE], True
@@ -162,7 +224,7 @@ def ask(hotlock, include, clients, lock, client, options, limit):
 def main():
     hotlock, include, clients, *rest = sys.argv[1:]
     everything = "--all" in rest
-    chosen = [r for r in rest if r != "--all"] or (*LOCKS, "rw", "preload")
+    chosen = [r for r in rest if r != "--all"] or (*LOCKS, "rw", "preload", "suspended")
     todo = [q for q in questions(everything) if q[0] in chosen]
     print(f"1..{len(todo)}")
     failed = 0

@@ -8,7 +8,8 @@
 //
 //   -DLOCK=nmcs
 //   -DAGAIN=1                 nobody else comes: who has given up tries again, without a deadline
-//   -DHOLD=1                  main(), having overtaken, holds the lock until the other has joined
+//   -DHOLD=1                  main(), having overtaken, holds the lock until the other has
+//                           joined, or the first has given up
 //   -DPOLICY=HL_WAIT_PARK     or HL_WAIT_SPIN
 #include <assert.h>
 #include <pthread.h>
@@ -73,7 +74,7 @@ int main(void) {
     if (again) section();
     uintptr_t queue = TAIL & ~HL_FLAGS;
     if (!AGAIN) pthread_create(&second, NULL, patient, NULL);
-    while (HOLD && again && (TAIL & ~HL_FLAGS) == queue) hl_pause();
+    while (HOLD && again && (TAIL & ~HL_FLAGS) == queue && !hl_load(&gave_up)) hl_pause();
     if (again) OF(_unlock)(&lock N);
     pthread_join(first, &got);
     if (!AGAIN) pthread_join(second, NULL);
