@@ -34,9 +34,6 @@
 #define HOTLOCK_ALI_H
 
 #include "queue.h"
-#if HL_SUSPENDABLE
-#error "HL_SUSPENDABLE: not for ali, whose owner runs what others wait for"
-#endif
 
 #ifndef HL_ALI_WAIT
 #define HL_ALI_WAIT HL_WAIT_PARK
@@ -121,7 +118,7 @@ HL_INLINE void hl_ali_link(hl_ali_req_t *r, hl_ali_req_t *older) {
 
 // The request that came before `r`, for the owner.
 HL_INLINE hl_ali_req_t *hl_ali_older(hl_ali_req_t *r) {
-    hl_node_t *n = hl_await_link(&r->node.next);
+    hl_node_t *n = hl_await(&r->node.next, false);
     return n == HL_ALI_END ? NULL : (hl_ali_req_t *)(void *)n;
 }
 

@@ -43,7 +43,9 @@ HL_API(NMCS, UNLOCK) bool hl_nmcs_is_locked(const hl_nmcs_t *l);
 
 // An arrival that found the lock held and nobody waiting: the releaser waits for this link. What it
 // publishes is published by the tail as well, since hl_nmcs_release() acquires that. No check needs
-// the orders of the link; they are kept because it is a link like any other.
+// the orders of the link; they are kept because it is a link like any other. Nor, where it is
+// found LEFT, those of that: no node is freed by it, and the tail was released when the lock was
+// freed, which the heir acquires.
 HL_INLINE bool hl_nmcs_link_first(hl_queue_t q, hl_node_t *n) {
     if (q.first) return hl_link(q.first, n);
     uint16_t name = (uint16_t)hl_name(q.tail, n);

@@ -26,7 +26,8 @@
 // it: every first waiter becomes HEIR and competes. And nobody waits for more than HL_SPIN_NS for
 // a link: it is marked LEFT, and its writer, who finds that out when it runs again, is first. It
 // costs an exchange instead of a store to link. All nodes are of the pool then, since the writer
-// may come late, those of mcs's callers too.
+// may come late: mcs's callers bring such, and free them when hl_mcs_leave() says so. ali and
+// hl_lock_t know nothing of it.
 #ifndef HOTLOCK_QUEUE_H
 #define HOTLOCK_QUEUE_H
 
@@ -147,18 +148,21 @@ HL_INLINE hl_poll_t hl_await_begin(void) {
     return hl_poll_begin(HL_WAIT_PARK, HL_SUSPENDABLE ? hl_now_ns() + HL_SPIN_NS : HL_NO_DEADLINE);
 }
 
-// A link that is certain to come: its writer is between joining the queue and linking itself. NULL
-// (HL_SUSPENDABLE only): it did not come in time. What the reader did before, as its last use of
-// the node, is released to the writer.
-HL_INLINE hl_node_t *hl_await_link(hl_atomic_node_t *link) {
+// A link that is certain to come: its writer is between joining the queue and linking itself.
+// NULL, if the reader may leave (HL_SUSPENDABLE only): it did not come in time. What the reader did
+// before, as its last use of the node, is released to the writer.
+HL_INLINE hl_node_t *hl_await(hl_atomic_node_t *link, bool may_leave) {
     hl_node_t *n;
     hl_poll_t wait;
     for (bool begun = false; hl_unlikely(!(n = hl_load_acq(link))); begun = true) {
         if (!begun) wait = hl_await_begin();
-        if (hl_poll(&wait) || !HL_SUSPENDABLE) continue;
+        if (hl_poll(&wait) || !may_leave) continue;
         if (hl_cas_rel(link, (hl_node_t *)NULL, (hl_node_t *)HL_LEFT)) return NULL;
     }
     return n;
+}
+HL_INLINE hl_node_t *hl_await_link(hl_atomic_node_t *link) {
+    return hl_await(link, HL_SUSPENDABLE);
 }
 
 // Waits until the state is GRANTED or HEIR: true. False: the deadline passed, and the node is left

@@ -14,6 +14,8 @@ import subprocess
 import sys
 import tempfile
 
+from locks import EXTRA, LEFT, fair
+
 # Questions: client, then options. 2 threads unless said otherwise.
 SMALL = ("-D", "HL_POOL_NODES=16", "-D", "HL_SPIN_NS=0", "-D", "HL_PARK_SPIN_NS=0", "-D",
          "HL_BYPASS_NS=0", "--loops", "8", "--time-limit", "60")
@@ -24,6 +26,7 @@ TIMED = ("-t", "2", "-D", "WAYS=LU", "--expiries", "1", "--spurious", "0", "--sl
 TRY = ("-t", "2", "-D", "WAYS=LT", "--expiries", "0")
 SPIN, PARK = ("-D", "POLICY=HL_WAIT_SPIN"), ("-D", "POLICY=HL_WAIT_PARK", "--no-timers")
 FREE = ("-D", "LAST_FREES")
+SUSPENDED = ("-D", "HL_SUSPENDABLE=1")  # as the preload compiles the queue locks
 
 
 def ali(ways, *more):
@@ -32,7 +35,7 @@ def ali(ways, *more):
 
 
 def on(lock, *options):
-    extra = {"mcs": ("-D", "NODE"), "ali": ("-D", "RUN")}.get(lock, ())
+    extra = EXTRA.get(lock, ())
     return ("lock", ("-D", f"LOCK={lock}", *extra, *(o for part in options for o in part)))
 
 
@@ -57,6 +60,10 @@ def preload(part, ways, *parts):
     quiet = () if any("--expiries" in p for p in parts) else ("--expiries", "0")
     return (f"preload_{part}", ("-t", str(len(ways)), "-D", f"WAYS={ways}", *quiet, "--spurious", "0",
                                 "--sleeps", "0", *(o for p in parts for o in p)))
+
+
+def fairness(*ways):
+    return ("fair", ("-t", "2", *fair(*ways)))
 
 
 ROW = ("-D", "ROW")
@@ -229,7 +236,7 @@ MUTANTS = [
     ("ali: nobody watches the word", "ali.h", "*watch = (flags & ~seen & HL_ALI_ATTENDED) != 0;",
      "*watch = false;", ali("RR")),
     ("ali: a link still to come is taken for the end", "ali.h",
-     "    hl_node_t *n = hl_await_link(&r->node.next);\n    return n == HL_ALI_END",
+     "    hl_node_t *n = hl_await(&r->node.next, false);\n    return n == HL_ALI_END",
      "    hl_node_t *n = hl_load_acq(&r->node.next);\n    return !n || n == HL_ALI_END", ali("RRR")),
     ("ali: what is left ends in a request that was run", "ali.h",
      "    if (o->left) hl_ali_link(hl_ali_first(o), o->kept);\n    else if",
@@ -302,6 +309,46 @@ MUTANTS = [
      "        o->batch[1] = x, hl_ali_link(o->batch[0], o->batch[1]), hl_ali_link(x, NULL);\n"
      "        o->stack = o->batch[0];\n    }\n"
      "    hl_ali_req_t *r = hl_ali_pop(o);", order("ali", 2, "-D", "LATE=0", "-D", "WAYS=R")),
+    # --- the queue locks where threads are suspended
+    ("suspended: who is not awaited waits to be found", "nmcs.h",
+     "hl_node_free(hl_named(q.tail, seen));\n    hl_store(&me->state, HL_HEIR);",
+     "hl_node_free(hl_named(q.tail, seen));", on("nmcs", ONE, SPIN, SUSPENDED)),
+    ("suspended: the mark overwrites a link", "queue.h",
+     "if (hl_cas_rel(link, (hl_node_t *)NULL, (hl_node_t *)HL_LEFT)) return NULL;",
+     "hl_store_rel(link, (hl_node_t *)HL_LEFT); return NULL;", on("nmcs", ONE, SPIN, SUSPENDED)),
+    ("suspended: the mark overwrites a name", "nmcs.h",
+     "if (hl_cas_rel(q.first_name, 0, (uint16_t)HL_LEFT)) return NULL;",
+     "hl_store_rel(q.first_name, (uint16_t)HL_LEFT); return NULL;", on("nmcs4", ONE, SPIN, SUSPENDED)),
+    ("suspended: a link overwrites the mark", "queue.h",
+     "if (HL_SUSPENDABLE) return hl_xchg_acqrel(link, me) == NULL;\n", "",
+     on("nmcs", ONE, SPIN, SUSPENDED)),
+    ("suspended: the lock is handed over and freed", "queue.h",
+     "hl_settle(first, HL_SUSPENDABLE ? HL_HEIR : HL_GRANTED)", "hl_settle(first, HL_GRANTED)",
+     on("nmcs", TWICE, SPIN, SUSPENDED)),
+    ("suspended: the lock is neither handed over nor freed", "queue.h",
+     "if (was == HL_WAS_ASLEEP || (was == HL_WAS_AWAKE && HL_SUSPENDABLE))\n",
+     "if (was == HL_WAS_ASLEEP)\n", on("nmcs4", ONE, SPIN, SUSPENDED)),
+    ("suspended: a node that was left is freed by both", "nmcs.h", "*left = !hl_nmcs_unlink(q, me);",
+     "(void)hl_nmcs_unlink(q, me);",
+     on("nmcs", THREE, SPIN, SUSPENDED, ("-D", "SECTIONS=2", "-D", "HL_POOL_NODES=4"), DRAWN)),
+    ("suspended: who overtook its follower does not say so", "nmcs.h",
+     "            hl_tail_add(q.tail, HL_BARGE);\n            return false;", "            return false;",
+     ("left", ("-D", "LOCK=nmcs", *ONE, *LEFT))),
+    ("suspended: a holder that does not await its link frees nothing", "mcs.h",
+     "            hl_tail_add(hl_mcs_queue(l).tail, HL_FREE | HL_BARGE);\n", "",
+     on("mcs_alone", TWICE, SPIN, SUSPENDED)),
+    ("suspended: a trylock takes a held lock", "queue.h",
+     "return (seen & HL_FREE) && hl_tail_cas_acq(t, seen, seen & ~HL_FREE);",
+     "return hl_tail_cas_acq(t, seen, seen & ~HL_FREE);",
+     on("nmcs", ONE, SPIN, SUSPENDED, ("-D", "WAYS=LY", "-D", "RESERVED"))),
+    # --- phase fairness
+    ("fair: unlock lets readers in where no writer waits", "rw.h", "next = hl_rw_let_in(s & ~HL_RW_WRITER);",
+     "next = s & HL_RW_GATE ? s & ~HL_RW_WRITER : hl_rw_let_in(s & ~HL_RW_WRITER);",
+     fairness("W", "RW", "R")),
+    ("fair: readers pass the gate", "rw.h", "return !(s & HL_RW_WRITER) &&\n",
+     "(void)patience_ns;\n    return !(s & HL_RW_WRITER) ||\n", fairness("R", "W", "R")),
+    ("fair: unlock opens the gate", "rw.h", "hl_rw_let_in(s & ~HL_RW_WRITER);",
+     "hl_rw_let_in(s & ~(HL_RW_WRITER | HL_RW_GATE));", fairness("W", "RW", "R")),
     # --- the preload's condition variable and reader-writer lock
     ("cond: a waiter unlocks before it queues", "preload/cond.c",
      "    append(o, &w->me);\n    count_in_mutex(w, 1);\n    int error = hlp_mutex_unlock(w->mutex);",
@@ -430,8 +477,10 @@ def verdict(hotlock, clients, include, question):
     return said[0][:120], False
 
 
-# The mutants that only the questions of order can see: they exclude, publish and end like the lock.
+# The mutants that only the questions of order, or fairness, see: they exclude, publish and end as the lock.
 def plain(name, question):
+    if name.startswith("fair: "):
+        return rw("WR", SPIN)
     if not name.startswith("order: "):
         return None
     lock = next(o for o in question[1] if o.startswith("LOCK="))[5:]
