@@ -45,6 +45,7 @@ typedef struct {
     size_t line_count;
     char *fault;          /* why there is no result */
     bool stuck, refused;  /* because of a deadlock or a crash; of what cannot be simulated */
+    bool left;            /* the run was interrupted before it had one */
 } sim_cell_t;
 
 typedef struct {

@@ -58,6 +58,14 @@ static double shown(const sim_t *s, const sim_cell_t *c)
 
 static int decimals(double v) { return v >= 100 ? 1 : v >= 10 ? 2 : 3; }
 
+static bool has_result(const sim_t *s, size_t lock)
+{
+    for (size_t t = 0; t < s->thread_count; t++)
+        if (!sim_at(s, lock, t)->fault)
+            return true;
+    return false;
+}
+
 /* Rates, one row per lock, one column per number of threads. */
 static void print_rates(const sim_t *s, table_format_t format, FILE *out)
 {
@@ -69,6 +77,8 @@ static void print_rates(const sim_t *s, table_format_t format, FILE *out)
     }
     table_t *table = table_new(columns, s->thread_count + 1);
     for (size_t l = 0; l < s->lock_count; l++) {
+        if (s->partial && !has_result(s, l))
+            continue;
         table_text(table, "%s", s->locks[l]);
         for (size_t t = 0; t < s->thread_count; t++) {
             const sim_cell_t *c = sim_at(s, l, t);
@@ -276,6 +286,8 @@ static char *verdict_of(const sim_t *s)
 {
     size_t last = s->thread_count - 1;
     const sim_cell_t *best = best_at(s, last), *low = best_at(s, 0);
+    if (s->partial)
+        return cli_printf("No verdict: interrupted.");
     if (!best)
         return cli_printf("No verdict: nothing could be simulated to its end.");
     if (s->lock_count == 1)
@@ -310,21 +322,22 @@ static char *verdict_of(const sim_t *s)
 
 /* ---- printing ---- */
 
+/* Those an interruption has left out are counted, not named. */
 static void print_faults(const sim_t *s, FILE *out)
 {
-    for (size_t i = 0; i < s->lock_count * s->thread_count; i++)
-        if (s->cells[i].fault)
+    size_t cells = s->lock_count * s->thread_count, left = 0;
+    for (size_t i = 0; i < cells; i++) {
+        left += s->cells[i].left;
+        if (s->cells[i].fault && !s->cells[i].left)
             fprintf(out, "no result for %s with %ld threads: %s\n", s->cells[i].lock,
                     s->cells[i].threads, s->cells[i].fault);
+    }
+    if (left)
+        fprintf(out, "PARTIAL: interrupted; %zu of %zu results are missing\n", left, cells);
 }
 
-static void print_people(const sim_t *s, table_format_t format, FILE *out)
+static void print_details(const sim_t *s, table_format_t format, FILE *out, const char *code)
 {
-    char *conditions = sim_conditions(s), *verdict = verdict_of(s), *unit = unit_of(s);
-    const char *code = format == TABLE_MARKDOWN ? "\n" : "";
-    wrapped(out, conditions);
-    fprintf(out, "\n%s: %s, by number of threads\n%s", s->program, unit, code);
-    print_rates(s, format, out);
     fprintf(out,
             "\nwith %ld threads: ns per section, and cache lines moved per section by distance\n%s",
             s->threads[s->thread_count - 1], code);
@@ -336,10 +349,21 @@ static void print_people(const sim_t *s, table_format_t format, FILE *out)
     t = waits_of(s, s->thread_count - 1);
     table_print(t, format, out);
     table_free(t);
+}
+
+static void print_people(const sim_t *s, table_format_t format, FILE *out)
+{
+    char *conditions = sim_conditions(s), *verdict = verdict_of(s), *unit = unit_of(s);
+    const char *code = format == TABLE_MARKDOWN ? "\n" : "";
+    wrapped(out, conditions);
+    fprintf(out, "\n%s: %s, by number of threads\n%s", s->program, unit, code);
+    print_rates(s, format, out);
+    if (!s->partial || best_at(s, s->thread_count - 1))
+        print_details(s, format, out, code);
     if (s->show_lines) {
         fprintf(out, "\nlines moved per section, by the source line that asked for them:\n%s",
                 code);
-        t = lines_of(s);
+        table_t *t = lines_of(s);
         table_print(t, format, out);
         table_free(t);
     }

@@ -341,7 +341,8 @@ void sim_cell(sim_t *s, sim_cell_t *c)
         else
             read_seed(s, c, base, seed);
     }
-    if (result.end == CHILD_INTERRUPTED && !c->fault)
+    c->left = result.end == CHILD_INTERRUPTED && !c->fault;
+    if (c->left)
         c->fault = cli_printf("interrupted");
     else if (c->fault)
         add_stderr(c, &result);
@@ -410,6 +411,7 @@ void sim_run(sim_t *s)
             c->threads = s->threads[t];
             if (s->partial) {
                 c->fault = cli_printf("not simulated");
+                c->left = true;
                 continue;
             }
             progress_show(&progress, "%s, %ld threads", c->lock, c->threads);

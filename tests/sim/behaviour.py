@@ -109,6 +109,19 @@ def stuck():
     check(not left, "neither leaves a file behind", left)
 
 
+def interrupted():
+    with subprocess.Popen([HOTLOCK, "sim", "counter", "--lock", "mcs,qspin", "--threads", "1,2,4", "--time", "2000",
+                           "--seeds", "2"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as run:
+        children = pathlib.Path(f"/proc/{run.pid}/task/{run.pid}/children")
+        while run.poll() is None and not children.read_text().split():
+            pass
+        run.terminate()
+        out = run.communicate(timeout=120)[0]
+    lines = [line for line in out.splitlines() if "no result" in line or "PARTIAL: interrupted; " in line]
+    check(run.returncode == 130 and lines == ["PARTIAL: interrupted; 6 of 6 results are missing"] and
+          "PARTIAL" in out.split("\n\n", maxsplit=1)[0], "an interruption is told in one line, exit 130", out)
+
+
 def second_process():
     for how in ("fork", "vfork", "clone"):
         done = sim("sim", str(HERE / "second.c"), *SMALL, "--lock", "libc", "--", how)
@@ -288,6 +301,7 @@ def topologies():
 programs()
 waits()
 stuck()
+interrupted()
 second_process()
 affinity()
 c11()
