@@ -204,6 +204,10 @@ def questions(everything):
         expiries = "1" if ways in ALI_TIMED else "0"
         yield "ali", f"{ways}, cap 1", "ali", ["-t", str(len(ways)), "-D", f"WAYS={ways}", *SPIN, *QUIET,
                                                "--expiries", expiries, "-D", "HL_ALI_CAP=1"], False
+    for ways in ALI_SLOW:  # minutes under c11
+        options = ["-t", str(len(ways)), "-D", f"WAYS={ways}", *SPIN, *QUIET, "-D", "HL_ALI_CAP=1"]
+        yield "ali", f"{ways}, cap 1, under sc", "ali", [*options, "--model", "sc"], False
+        yield "ali", f"{ways}, cap 1, drawn", "ali", [*options, *DRAWN], True
     for ways in ("AL", "LA", "AA", "AR", "TA"):
         yield "ali", f"{ways}, run at the latest by the next operation", "ali", [
             "-t", "2", "-D", f"WAYS={ways}", *SPIN, *QUIET, "-D", "HL_ALI_CAP=1", "-D", "NEXT"], False

@@ -330,7 +330,7 @@ MUTANTS = [
      "if (was == HL_WAS_ASLEEP)\n", on("nmcs4", ONE, SPIN, SUSPENDED)),
     ("suspended: a node that was left is freed by both", "nmcs.h", "*left = !hl_nmcs_unlink(q, me);",
      "(void)hl_nmcs_unlink(q, me);",
-     on("nmcs", THREE, SPIN, SUSPENDED, ("-D", "SECTIONS=2", "-D", "HL_POOL_NODES=4"), DRAWN)),
+     ("left", ("-D", "LOCK=nmcs", *ONE, *LEFT, "-D", "EARLY"))),
     ("suspended: who overtook its follower does not say so", "nmcs.h",
      "            hl_tail_add(q.tail, HL_BARGE);\n            return false;", "            return false;",
      ("left", ("-D", "LOCK=nmcs", *ONE, *LEFT))),

@@ -6,6 +6,7 @@
 // find out that they are first, and `third` frees the node of `second`, which `first` claims as it comes
 // back. There it must find nothing of what `second` wrote. The steps are kept by looks that order nothing.
 //
+//   -DEARLY       `first` comes back while `third` is stopped: no node is free yet
 //   -DLOCK=nmcs -DHL_SUSPENDABLE=1 -DHL_POOL_NODES=4
 #include <assert.h>
 #include <pthread.h>
@@ -53,7 +54,11 @@ static void *first(void *unused) {
     await(2);
     OF(_unlock)(&lock);
     hl_store(&step, 3);
+#ifdef EARLY
+    while (hl_load(&step) < 5) hl_pause();
+#else
     await(6);
+#endif
     OF(_lock)(&lock);
     section();
     OF(_unlock)(&lock);
