@@ -77,6 +77,7 @@ static const counter_t counters[] = {
     {"wait_seconds_total", "Time threads waited for it", HAS_WAIT, AT(wait_ns), 1e-9},
     {"spin_seconds_total", "CPU time of that", HAS_WAIT_SPLIT, AT(spin_ns), 1e-9},
     {"hold_seconds_total", "Time it was held", HAS_HOLD, AT(hold_ns), 1e-9},
+    {"calls_seconds_total", "Time inside its calls, but for waits", HAS_CALLS, AT(calls_ns), 1e-9},
     {"handoff_seconds_total", "Time it was free and waited for", HAS_HANDOFF, AT(handoff_ns), 1e-9},
     {"owner_changes_total", "Times another thread took it", HAS_OWNERS, AT(owner_changes), 1},
 };

@@ -154,6 +154,11 @@ def forms():
     check("Prometheus: every line is one", bad and bad[0])
     check("Prometheus: counts", None if re.search(
         r'hotlock_acquisitions_total\{lock="store.lock",.*\} 1200\n', prom) else prom)
+    store = report["locks"][0]
+    calls = re.search(r'hotlock_calls_seconds_total\{lock="store.lock",.*\} (.*)\n', prom)
+    check("time inside calls is the same in JSON, CSV and for Prometheus", None if calls and
+          int(rows[0]["calls_ns"]) == store["calls_ns"] > 0 and
+          abs(float(calls[1]) * 1e9 - store["calls_ns"]) <= 1 else (rows[0], store["calls_ns"]))
     page(report)
     workload()
     next_commands(report)
