@@ -30,6 +30,7 @@ typedef struct {
     size_t source_count;
     const char *model, *search, *trace, *replay, *program;
     long bound, loops, expiries, spurious, sleeps, threads, samples, seed, depth;
+    const char *drawn; /* an option of single executions that was given */
     long preemptions; /* -1: any number */
     long weak_failures, shorter;
     bool no_timers, gdb, orders, outcomes;
@@ -122,9 +123,18 @@ static error_t parse(int key, char *arg, struct argp_state *state)
     case KEY_LIMIT: o->limit = cli_seconds("--time-limit", arg); return 0;
     case KEY_SEARCH: o->search = one_of("search", arg, searches); return 0;
     case KEY_PREEMPTIONS: o->preemptions = cli_long("--preemptions", arg, 0, 1000); return 0;
-    case KEY_SAMPLES: o->samples = cli_long("--samples", arg, 1, 1000000000); return 0;
-    case KEY_SEED: o->seed = cli_long("--seed", arg, 0, LONG_MAX - 1); return 0;
-    case KEY_DEPTH: o->depth = cli_long("--depth", arg, 1, 32); return 0;
+    case KEY_SAMPLES:
+        o->drawn = "--samples";
+        o->samples = cli_long("--samples", arg, 1, 1000000000);
+        return 0;
+    case KEY_SEED:
+        o->drawn = "--seed";
+        o->seed = cli_long("--seed", arg, 0, LONG_MAX - 1);
+        return 0;
+    case KEY_DEPTH:
+        o->drawn = "--depth";
+        o->depth = cli_long("--depth", arg, 1, 32);
+        return 0;
     case KEY_OUTCOMES: o->outcomes = true; return 0;
     case KEY_ORDERS: o->orders = true; return 0;
     case KEY_TRACE: o->trace = arg; return 0;
@@ -428,6 +438,8 @@ int cmd_check(int argc, char **argv)
     if (o.preemptions >= 0 && !plain(&o))
         cli_bad("--preemptions bounds the plain search; leave --search %s out", o.search);
     o.build.wide = !strcmp(o.search, "random") || !strcmp(o.search, "pct");
+    if (o.drawn && !o.build.wide)
+        cli_bad("%s is about single executions; give --search random or --search pct", o.drawn);
     if (o.bound > 250 && !o.build.wide)
         cli_bad("--bound %ld: --search %s takes 250 at most; random and pct take 4000", o.bound, o.search);
     if (!o.bound)
