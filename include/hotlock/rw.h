@@ -146,8 +146,7 @@ HL_INLINE bool hl_rw_row_enter(hl_rw_t *l, uint64_t seen) {
 }
 
 // A reader has lost a compare-exchange. The count may lose some, which costs nothing but time.
-// No check has needed the orders by which a row is claimed, named and given back; they are kept so
-// that it passes from lock to lock as a lock does.
+// A row passes from lock to lock as a lock does: its counters are as the last owner left them.
 HL_SLOW void hl_rw_collide(hl_rw_t *l) {
     uint32_t n = hl_load(&l->collisions) + 1;
     hl_store(&l->collisions, n);
@@ -163,7 +162,7 @@ HL_SLOW void hl_rw_collide(hl_rw_t *l) {
             uint64_t s = hl_load(&l->state);
             if (s & (HL_RW_CLOSED | HL_RW_ROW)) break;
             // The release: whoever finds the row finds its counters as its last owner left them.
-            if (hl_cas_acqrel(&l->state, s, s | name << HL_RW_ROW_SHIFT)) return;
+            if (hl_cas_rel(&l->state, s, s | name << HL_RW_ROW_SHIFT)) return;
         }
         hl_store_rel(&row->claimed, 0u);  // pairs with the claim above
         return;
@@ -397,8 +396,9 @@ HL_INLINE bool hl_rw_lock_at_gate(hl_rw_t *l, uint64_t deadline_ns) {
     hl_rw_after_you(l, deadline_ns);
     HL_RW_SC(fetch_or, &l->state, HL_RW_GATE);
     for (;;) {
-        // One with the looks at the counters in the order of the gate; no check has needed more
-        // than an acquire.
+        // One with the looks at the counters in the order of the gate. An acquire would do: a state
+        // that has changed since makes the exchange in hl_rw_take() fail, and the counters are looked
+        // at after the gate in any case.
         uint64_t s = HL_RW_SC(load_n, &l->state);
         if ((got = hl_rw_take(l, s)) || hl_past(deadline_ns)) break;
         if (!hl_rw_stay_awake(&begin)) hl_rw_sleep_at_gate(l, s, deadline_ns);

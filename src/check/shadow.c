@@ -370,9 +370,11 @@ void shadow_free(uintptr_t a, size_t size, uint32_t pc) {
 
 // ------------------------------------------------------------------------- marks
 // A cell is copied when it has changed since it was copied last; a mark refers to the copies. Cells
-// that a run has touched since are as good as new after their run is no more this one.
+// that a run has touched since are as good as new after their run is no more this one. Locations
+// are for good, so a cell keeps what it has learnt of them since.
 static void copy_cell(copy_t *c, cell_t *cell) {
-    copy_bytes(c, cell, offsetof(cell_t, reads));
+    size_t from = offsetof(cell_t, written);
+    copy_bytes(c, &cell->written, offsetof(cell_t, reads) - from);
     for (unsigned r = cell->readers; r; r &= r - 1) {
         int t = __builtin_ctz(r);
         copy_bytes(c, &cell->reads[t], sizeof cell->reads[t]);
