@@ -77,7 +77,7 @@ static const row_t rows[] = {
      ALI_MAIL "2016-02-03",
      "e5-2699v3-2s",
      "counter",
-     {"--think", "27400"},
+     {"--think", "24400"},
      72,
      2,
      "qspin:spin",
