@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 // slow.c - a mutex whose every lock and unlock call lasts as long as the next: what a lock costs
 // beside its waits is then known. Linked before libc into planted-slow.
-#define _GNU_SOURCE
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdint.h>
