@@ -378,7 +378,9 @@ HL_INLINE void hl_rw_after_you(hl_rw_t *l, uint64_t deadline_ns) {
 
 HL_INLINE void hl_rw_sleep_at_gate(hl_rw_t *l, uint64_t s, uint64_t deadline_ns) {
     if (!(s & HL_RW_ROW)) {
-        if (hl_cas(&l->state, s, s | HL_RW_ASLEEP))
+        // Not on a lock that was free: somebody came between, and may have left again since.
+        bool busy = s & (HL_RW_WRITER | HL_RW_READERS);
+        if (busy && hl_cas(&l->state, s, s | HL_RW_ASLEEP))
             hl_rw_sleep(l, s | HL_RW_ASLEEP, deadline_ns, HL_RW_WRITER_SLEEPS);
         return;
     }

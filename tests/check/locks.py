@@ -128,6 +128,8 @@ def questions_of_preload(everything):
     for ways in ("WRT", "WWR"):
         yield "preload", f"rwlock, {ways}, slices end, drawn", "preload_rwlock", [
             "-t", "3", "-D", f"WAYS={ways}", *jumps, *DRAWN_LATE], True
+    yield "preload", "rwlock, WWT, park, slices end, drawn", "preload_rwlock", [
+        "-t", "3", "-D", "WAYS=WWT", *jumps, *PARK, *DRAWN_LATE], True
 
 
 # What main() does, who waits meanwhile, what main() does then (clients/fair.c).
@@ -196,6 +198,9 @@ def questions(everything):
     for ways in ("WURR",):
         yield "rw", f"{ways}, drawn", "rw", ["-t", "4", "-D", f"WAYS={ways}", *SPIN, "--expiries", "1",
                                              "--spurious", "0", "--sleeps", "0", *DRAWN_LATE], True
+    for ways in ("RWV", "WWV"):  # somebody comes and goes while a writer goes to sleep
+        yield "rw", f"{ways}, park, drawn", "rw", ["-t", "3", "-D", f"WAYS={ways}", *PARK, "--expiries", "1",
+                                                   "--spurious", "0", "--sleeps", "0", *DRAWN_LATE], True
     for ways in ("WR", "WW"):
         for row in ((), ("-D", "ROW")):
             yield "rw", f"{ways}, last user frees{', with a row' if row else ''}", "rw", [
