@@ -88,17 +88,23 @@ def questions_of_suspended(everything):
              ("2 threads, trylock", 2, SPIN, QUIET, ("-D", "WAYS=LT")),
              ("2 threads, lock_until", 2, SPIN, jumps, ("-D", "WAYS=LU")),
              ("2 threads, both lock_until", 2, SPIN, jumps, ("-D", "WAYS=U")),
-             ("2 threads, last user frees", 2, SPIN, QUIET, ("-D", "LAST_FREES")),
-             ("3 threads, spin", 3, SPIN, QUIET, ())]
+             ("2 threads, last user frees", 2, SPIN, QUIET, ("-D", "LAST_FREES"))]
     for lock in SUSPENDED:
         options = ["-D", f"LOCK={lock}", "-D", "HL_SUSPENDABLE=1"]
         for what, threads, policy, time, more in asked:
             yield "suspended", f"{lock}, {what}", "lock", [
                 *EXTRA.get(lock, ()), "-t", str(threads), *options, *policy, *time, *more], False
+        three = ["-t", "3", *options, *EXTRA.get(lock, ()), *SPIN, *QUIET]
+        if lock != "mcs_alone":  # which takes minutes
+            yield "suspended", f"{lock}, 3 threads, spin", "lock", three, False
+        else:
+            yield "suspended", f"{lock}, 3 threads, spin, drawn", "lock", [*three, *DRAWN_LATE], True
         twice = ["-t", "2", *options, *EXTRA.get(lock, ()), *SPIN, *QUIET, "-D", "SECTIONS=2"]
         yield "suspended", f"{lock}, 2 threads, 2 sections, drawn", "lock", [*twice, *DRAWN_LATE], True
         if everything:
             yield "suspended", f"{lock}, 2 threads, 2 sections", "lock", twice, False
+            if lock == "mcs_alone":
+                yield "suspended", f"{lock}, 3 threads, spin", "lock", three, False
         if lock in ("mcs_alone", "nmcs", "nmcs4"):
             yield "suspended", f"{lock}, an heir's deadline passes, drawn", "late", [
                 *options, *EXTRA.get(lock, ()), *jumps, *PARK, "-D", "HOLD=1", *DRAWN_LATE], True
