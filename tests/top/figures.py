@@ -96,8 +96,9 @@ def sleeping():
           None if store["preempted_ns"] > 0.8 * behind > 0 else (store["preempted_ns"], behind))
     check("and the verdict says so", None if store["limit"] == "preemption" or
           store["preempted_ns"] < 0.3 * store["wait_ns"] else store["verdict"])
-    check("sleeping burns no CPU time", None if report["spin_share"] < 0.2 else
-          report["spin_share"])
+    # Of the waiting; the share of the program's few milliseconds of CPU time is one or two samples.
+    check("sleeping is not spinning", None if store["spin_ns"] < 0.05 * store["wait_ns"] else
+          store["spin_ns"])
 
 
 def quiet_program():
