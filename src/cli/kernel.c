@@ -134,7 +134,11 @@ static int run_check(const options_t *o, const char *results)
         return CLI_INTERRUPTED;
     if (result.end == CHILD_NOT_STARTED)
         cli_bad("cannot start kernel/check: %s", strerror(result.code));
-    return result.end == CHILD_EXITED ? result.code : CLI_NO_RESULT;
+    if (result.end == CHILD_EXITED)
+        return result.code;
+    char how[64];
+    cli_note("kernel/check did not come to its end: %s", child_end_text(&result, how, sizeof how));
+    return CLI_NO_RESULT;
 }
 
 /* ---- tables ---- */

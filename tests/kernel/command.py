@@ -112,6 +112,11 @@ def bad(place):
     code, out, err = place.run()
     check("bad input: its line, its exit code, no table",
           None if (code, out, err) == (2, "", "hotlock kernel: no space\n") else f"{code} {out}{err}")
+    place.stub(dict(RESULTS, complete=False), "kill -KILL $$")
+    code, out, err = place.run()
+    check("killed: one line that says so, exit 1, a part of the results",
+          None if code == 1 and err.count("\n") == 1 and "killed by SIGKILL" in err and
+          "a part of the results" in out else f"{code} {out}{err}")
     code, out, err = place.run("--seconds", "x")
     check("a bad number is one line", None if code == 2 and err.count("\n") == 1 else err)
     code, out, err = place.run("nmcs")
