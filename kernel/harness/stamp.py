@@ -3,16 +3,16 @@
 import os
 
 from common import KERNEL, digest, files, headers
-from tree import SHARED
 
 STAMP = os.path.join(KERNEL, "passed.stamp")
 NOT_IN_KERNELS = (".gitignore",)
 
 
 def now():
-    """The hash of kernel/ and of the lock headers that kernels share with programs."""
+    """The hash of kernel/ and of all lock headers: which of them kernels share may change, and a
+    header may include another."""
     ours = [f for f in files(KERNEL) if os.path.basename(f) not in NOT_IN_KERNELS]
-    return digest(ours + [os.path.join(headers(), h) for h in SHARED])
+    return digest(ours + files(headers()))
 
 
 def passed():
