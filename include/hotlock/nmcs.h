@@ -57,7 +57,7 @@ HL_INLINE bool hl_nmcs_link_first(hl_queue_t q, hl_node_t *n) {
 // As hl_await_link().
 HL_INLINE hl_node_t *hl_nmcs_await_first(hl_queue_t q) {
     if (q.first) return hl_await_link(q.first);
-    hl_poll_t wait = hl_await_begin();
+    hl_poll_t wait = hl_await_begin(HL_SUSPENDABLE);
     uint16_t name;
     while (!(name = hl_load_acq(q.first_name))) {  // see hl_nmcs_link_first()
         if (hl_poll(&wait) || !HL_SUSPENDABLE) continue;

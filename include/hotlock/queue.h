@@ -144,8 +144,8 @@ HL_INLINE bool hl_link(hl_atomic_node_t *link, hl_node_t *me) {
 }
 
 // The policy is to nap, not to yield, which would not let a writer of lower priority run.
-HL_INLINE hl_poll_t hl_await_begin(void) {
-    return hl_poll_begin(HL_WAIT_PARK, HL_SUSPENDABLE ? hl_now_ns() + HL_SPIN_NS : HL_NO_DEADLINE);
+HL_INLINE hl_poll_t hl_await_begin(bool may_leave) {
+    return hl_poll_begin(HL_WAIT_PARK, may_leave ? hl_now_ns() + HL_SPIN_NS : HL_NO_DEADLINE);
 }
 
 // A link that is certain to come: its writer is between joining the queue and linking itself.
@@ -155,7 +155,7 @@ HL_INLINE hl_node_t *hl_await(hl_atomic_node_t *link, bool may_leave) {
     hl_node_t *n;
     hl_poll_t wait;
     for (bool begun = false; hl_unlikely(!(n = hl_load_acq(link))); begun = true) {
-        if (!begun) wait = hl_await_begin();
+        if (!begun) wait = hl_await_begin(may_leave);
         if (hl_poll(&wait) || !may_leave) continue;
         if (hl_cas_rel(link, (hl_node_t *)NULL, (hl_node_t *)HL_LEFT)) return NULL;
     }
