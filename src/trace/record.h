@@ -81,8 +81,9 @@ typedef struct {
     uint16_t depth;                         // of a recursive mutex
     uint16_t kind;                          // record_kind_t
     uint32_t countdown;                     // holds until the next one is timed
-    uint32_t weight;                        // how many holds a timed one stands for; 0: this one is
+    uint16_t weight;                        // how many holds a timed one stands for; 0: this one is
                                             // timed only because somebody waited
+    uint16_t losses;                        // of the processor, by its owner before it had this
     // What a slow path touches.
     uint64_t contended, writes, reads_contended; // of a reader-writer lock
     uint64_t wait, wait_worst;              // ns, as all below

@@ -21,18 +21,27 @@ static inline uint64_t *rec_sequence_word(void) {
     return (uint64_t *)(void *)((char *)__builtin_thread_pointer() + __rseq_offset + 8);
 }
 
+// Who holds one lock and takes another points it there again: that it was gone is counted, for the
+// first.
 static inline void rec_mark_running(void) {
     uint64_t *word = rec_sequence_word();
-    if (word) __atomic_store_n(word, (uint64_t)(uintptr_t)&rec_sequence, __ATOMIC_RELAXED);
+    if (!word) return;
+    if (hl_unlikely(!__atomic_load_n(word, __ATOMIC_RELAXED))) rec_me.losses++;
+    __atomic_store_n(word, (uint64_t)(uintptr_t)&rec_sequence, __ATOMIC_RELAXED);
 }
 #else
 static inline uint64_t *rec_sequence_word(void) { return NULL; }
 static inline void rec_mark_running(void) {}
 #endif
 
+// Since the last mark.
 static inline bool rec_kept_running(void) {
     uint64_t *word = rec_sequence_word();
     return !word || __atomic_load_n(word, __ATOMIC_RELAXED) != 0;
+}
+
+static inline bool rec_held_running(const record_slot_t *s) {
+    return rec_kept_running() && s->losses == rec_me.losses;
 }
 
 // ------------------------------------------------------------------------- inside the lock's calls
@@ -83,6 +92,7 @@ static inline void rec_taken(record_slot_t *s, uint64_t now) {
     }
     s->depth = 1;
     rec_mark_running();
+    s->losses = rec_me.losses;
     if (hl_unlikely(s->freed)) {
         if (!now) now = hl_ticks();
         uint64_t ns = now > s->freed ? rec_ns(now - s->freed) : 0;
@@ -121,7 +131,7 @@ static inline rec_blame_t rec_freed(record_slot_t *s) {
             s->hold_weight += s->weight;
             s->holds++;
             s->hold_hist[profile_bucket(ns)] += s->weight;
-            if (rec_kept_running()) {
+            if (rec_held_running(s)) {
                 s->undisturbed += ns * s->weight;
                 s->undisturbed_weight += s->weight;
             }
@@ -135,7 +145,7 @@ static inline rec_blame_t rec_freed(record_slot_t *s) {
         blame.count = crowd & RECORD_WAITERS;
         s->waiters_sum += blame.count;
         if (blame.count > s->waiters_most) s->waiters_most = blame.count;
-        if (!rec_kept_running()) {
+        if (!rec_held_running(s)) {
             s->preempted += blame.count;
             s->preempted_wait += blame.waiting;
         }

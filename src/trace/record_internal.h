@@ -87,6 +87,7 @@ typedef struct {
     uint32_t random;
     uint32_t calls_left;        // until the next one that is timed
     uint64_t last_timed;        // ticks
+    uint16_t losses;            // times it lost its processor and noticed
     bool busy;                  // inside the recorder: a lock taken now is not recorded
     uint32_t clock_countdown;   // waits until the next one whose CPU time is read
     record_stack_t *pending;    // where pending_ns of waiting goes once nothing is held up by it
