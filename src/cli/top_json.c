@@ -71,6 +71,15 @@ static json_t *stacks(const profile_t *p, const profile_lock_t *l)
     return all;
 }
 
+static json_t *beside(const profile_beside_t *b)
+{
+    if (!b->samples)
+        return json_null();
+    return json_pack("{s:o, s:o, s:I, s:I}", "name", text(b->name), "address", hex(b->address),
+                     "samples", (json_int_t)b->samples, "samples_of_line",
+                     (json_int_t)b->of_line);
+}
+
 static json_t *lock(const profile_t *p, const profile_lock_t *l, const diagnosis_t *d)
 {
     uint32_t has = l->has;
@@ -107,6 +116,7 @@ static json_t *lock(const profile_t *p, const profile_lock_t *l, const diagnosis
         {"preempted", count(has & HAS_PREEMPTED, l->preempted)},
         {"preempted_ns", count(has & HAS_PREEMPTED, l->preempted_ns)},
         {"joined", hex(l->joined)},
+        {"beside", beside(&l->beside)},
         {"limit", text(limit_name(d->limit))},
         {"verdict", text(d->verdict)},
         {"arithmetic", text(d->arithmetic)},

@@ -140,8 +140,6 @@ static uint32_t flags_of_mnemonic(const cs_insn *in, bool memory)
         return OP_CALL;
     case X86_INS_LEA:
         return OP_ADDRESS;
-    case X86_INS_NOP:
-        return 0;
     default:
         return x->prefix[0] == 0xf0 ? OP_ATOMIC : 0;
     }
@@ -151,6 +149,8 @@ static void decode(csh engine, const cs_insn *in, op_t *to)
 {
     const cs_x86 *x = &in->detail->x86;
     *to = (op_t){.pc = in->address};
+    if (in->id == X86_INS_NOP)
+        return; // its operand is only there to make it long
     const cs_x86_op *memory = NULL;
     bool constant = x->op_count > 1 && x->operands[1].type == X86_OP_IMM;
     for (int i = 0; i < x->op_count; i++)

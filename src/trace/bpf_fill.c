@@ -194,6 +194,11 @@ static void fill_place(gather_t *g, profile_t *p, const place_t *from, double ti
     fill_stacks(g, p, l, from, tick_ns);
 }
 
+void gather_beside(const gather_t *g, const profile_t *p, profile_lock_t *l)
+{
+    beside_fill(g->beside, p, l);
+}
+
 void gather_fill(gather_t *g, profile_t *p, unsigned sample_hz)
 {
     double tick_ns = sample_hz ? 1e9 / sample_hz : 0;
@@ -214,6 +219,9 @@ void gather_fill(gather_t *g, profile_t *p, unsigned sample_hz)
             fill_place(g, p, from, tick_ns);
         }
     }
+    for (size_t i = 0; i < p->lock_count; i++)
+        if (p->locks[i].pid == g->pid)
+            gather_beside(g, p, &p->locks[i]);
     if (idle)
         profile_note(p, "%llu condition variables, semaphores, barriers and joins are left out: "
                      "threads slept %.3g s in them, for work and not for a lock",

@@ -28,6 +28,10 @@ static bool open_modules(gather_t *g)
     g->dwfl = symbols_dwfl(&g->maps, g->pid, g->symbols);
     g->unwinder = unwinder_new(g->dwfl, g->pid);
     g->spins = spin_new(g->dwfl, g->pid);
+    if (g->beside)
+        beside_modules(g->beside, g->dwfl);
+    else
+        g->beside = beside_new(g->dwfl, g->pid);
     return true;
 }
 
@@ -99,6 +103,7 @@ void gather_free(gather_t *g)
     for (size_t i = 0; i < g->queued; i++)
         free(g->queue[i].record);
     free(g->queue);
+    beside_free(g->beside);
     free(g->places);
     free(g->pending);
     close_modules(g);
@@ -286,6 +291,8 @@ void gather_record(gather_t *g, const void *record, size_t bytes)
     spin_t found;
     if (r->head.kind == RECORD_TICK) {
         work_on_tick(g, r);
+        if (!r->head.kernel[0])
+            beside_sample(g->beside, r);
         if (in_clock(g, r) || !spin_at(g->spins, r, NULL, 0, &found))
             return;
     }
@@ -326,6 +333,7 @@ void gather_work_some(gather_t *g, size_t most)
     }
     g->queued -= most;
     memmove(g->queue, g->queue + most, g->queued * sizeof *g->queue);
+    beside_work(g->beside, g->unwinder);
 }
 
 void gather_work(gather_t *g)

@@ -37,6 +37,9 @@ size_t gather_hot(gather_t *g, hot_t hot[GATHER_HOT]);
 // What looking found: of LOOKS glances HELD saw it held, and IDLE free although waited for.
 void gather_held(gather_t *g, uint64_t key, uint64_t looks, uint64_t held, uint64_t idle);
 
+// Fills l->beside: what else is used in the cache line of this lock of the process.
+void gather_beside(const gather_t *g, const profile_t *p, profile_lock_t *l);
+
 // Of the timer's samples: all, spinning for a lock, in the kernel's own spinlocks.
 void gather_ticks(const gather_t *g, uint64_t *all, uint64_t *spinning, uint64_t *kernel);
 

@@ -45,7 +45,7 @@ static const char *const library[] = {
     "dl_iterate_phdr", "dlopen", "dlsym", "localtime", "gmtime", "mktime", "setlocale", "syslog",
     "getpwnam", "getaddrinfo", "atexit", "exit", "getenv", "setenv", "tzset", "strftime", NULL};
 
-static bool of_libc(Dwfl *dwfl, uint64_t pc)
+bool kind_of_libc(Dwfl *dwfl, uint64_t pc)
 {
     Dwfl_Module *m = dwfl_addrmodule(dwfl, pc);
     const char *path = m ? dwfl_module_info(m, NULL, NULL, NULL, NULL, NULL, NULL, NULL) : NULL;
@@ -71,7 +71,7 @@ static wait_kind_t made_of(Dwfl *dwfl, const unwound_t *frames, uint32_t depth, 
         const char *made = made_kind(name);
         if (made)
             return (wait_kind_t){made, true, false};
-        if (name && !of_libc(dwfl, frames[i].pc) && !find(known, name))
+        if (name && !kind_of_libc(dwfl, frames[i].pc) && !find(known, name))
             break; // a function of its own: not one of the above
     }
     return part;
@@ -82,7 +82,7 @@ wait_kind_t kind_of_stack(Dwfl *dwfl, const unwound_t *frames, uint32_t depth, b
     bool in_libc = true;
     for (uint32_t i = 0; dwfl && i < depth && i < 8; i++) {
         const char *name = symbols_function(dwfl, frames[i].pc);
-        in_libc = in_libc && of_libc(dwfl, frames[i].pc);
+        in_libc = in_libc && kind_of_libc(dwfl, frames[i].pc);
         const known_t *k = find(known, name);
         if (k)
             return k->kind.lock ? k->kind : made_of(dwfl, frames + i, depth - i, k->kind);
@@ -108,7 +108,7 @@ uint32_t kind_caller(Dwfl *dwfl, const unwound_t *frames, uint32_t depth)
 {
     for (uint32_t i = 0; dwfl && i < depth; i++) {
         const char *name = symbols_function(dwfl, frames[i].pc);
-        bool inside = of_libc(dwfl, frames[i].pc);
+        bool inside = kind_of_libc(dwfl, frames[i].pc);
         inside = inside || find(known, name) || made_kind(name);
         if (name && (strncmp(name, "std::", 5) == 0 || strncmp(name, "_ZNSt", 5) == 0))
             inside = true;

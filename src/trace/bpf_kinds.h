@@ -26,6 +26,9 @@ uint64_t kind_base(const char *kind, uint64_t address);
 // Index of the first frame outside the lock's own functions: who called lock().
 uint32_t kind_caller(Dwfl *dwfl, const unwound_t *frames, uint32_t depth);
 
+// Is this code of the C library?
+bool kind_of_libc(Dwfl *dwfl, uint64_t pc);
+
 // Is the kernel spinning or queueing for a lock of its own in this function?
 bool kernel_spins(const char *function);
 const char *kernel_spin_function(size_t i); // all of them; NULL ends

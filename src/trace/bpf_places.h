@@ -5,6 +5,7 @@
 #ifndef HOTLOCK_TRACE_BPF_PLACES_H
 #define HOTLOCK_TRACE_BPF_PLACES_H
 
+#include "bpf_beside.h"
 #include "bpf_gather.h"
 #include "bpf_spin.h"
 
@@ -54,6 +55,7 @@ struct gather {
     Dwfl *dwfl;
     unwinder_t *unwinder;
     spin_finder_t *spins;
+    beside_t *beside;
     place_t *places;
     size_t place_count;
     pending_t *pending;

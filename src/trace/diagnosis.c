@@ -242,6 +242,18 @@ static void add_advice(diagnosis_t *d, char *more) {
     d->advice = both;
 }
 
+// Of any lock, waited for or not: taking it is slow, too, while others have its line.
+static void say_beside(diagnosis_t *d, const profile_lock_t *l) {
+    char share[32];
+    if (!l->beside.samples) return;
+    percent(share, (double)l->beside.samples / (double)l->beside.of_line);
+    char *more = cli_printf("%s; another hot field shares its cache line: %s, %s of the samples in "
+                            "that line", d->verdict, l->beside.name, share);
+    free(d->verdict);
+    d->verdict = more;
+    add_advice(d, cli_printf("give %s a line of its own", l->beside.name));
+}
+
 static void advise_more(diagnosis_t *d, const profile_t *p, const profile_lock_t *l) {
     const profile_lock_t *o = d->limit == LIMIT_NONE ? NULL : neighbour(p, l);
     if (o) add_advice(d, cli_printf("%s lies in the same cache line: move them apart", o->name));
@@ -270,6 +282,7 @@ diagnosis_t *diagnose(const profile_t *p) {
         say(&all[i], l, &f);
         all[i].arithmetic = arithmetic(p, l, &f);
         advise_more(&all[i], p, l);
+        say_beside(&all[i], l);
     }
     return all;
 }

@@ -98,7 +98,15 @@ static char *name_by_taker(const profile_t *p, const profile_lock_t *l) {
     return NULL;
 }
 
+static char *name_beside(const profile_lock_t *l) {
+    bool behind = l->beside.address > l->address;
+    uint64_t far = behind ? l->beside.address - l->address : l->address - l->beside.address;
+    return cli_printf("the word %llu bytes %s it", (unsigned long long)far,
+                      behind ? "behind" : "before");
+}
+
 void name_lock(const profile_t *p, profile_lock_t *l) {
+    if (l->beside.samples && !l->beside.name) l->beside.name = name_beside(l);
     if (!l->where) name_by_origin(p, l);
     if (!l->name && l->pid && l->address) l->name = name_by_file(p, l);
     if (!l->name && l->pid && l->address) l->name = name_by_taker(p, l);

@@ -23,6 +23,7 @@ static void free_lock(profile_lock_t *l) {
     free(l->stacks);
     free(l->name);
     free(l->where);
+    free(l->beside.name);
 }
 
 void profile_free(profile_t *p) {

@@ -73,6 +73,13 @@ enum {
     HAS_CALLS        = 1 << 10, // calls_ns, calls_most_ns
 };
 
+// Something else of the program in a lock's cache line that is used without the lock.
+typedef struct {
+    uint64_t address, samples; // that reached it; 0: nothing was found
+    uint64_t of_line;          // that reached anything in the line, the lock included
+    char *name;
+} profile_beside_t;
+
 typedef struct {
     pid_t pid;            // 0: a lock of the kernel
     uint64_t address;     // 0: no single address (a home-made loop, a class of kernel locks)
@@ -101,6 +108,7 @@ typedef struct {
     double cpu_spin_share;             // of the program's (or machine's) CPU time, 0 to 1
     uint64_t wait_hist[PROFILE_BUCKETS], hold_hist[PROFILE_BUCKETS], handoff_hist[PROFILE_BUCKETS];
 
+    profile_beside_t beside;
     profile_stack_t *stacks;
     size_t stack_count, stack_room;
     uint64_t joined;                   // address of the user lock whose futex this kernel lock is

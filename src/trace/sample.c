@@ -309,6 +309,9 @@ void sampler_fill(sampler_t *s, profile_t *p) {
             q.locks[k].cpu_spin_share *= (double)of_process / (double)all;
         merge(p, &q, s->process[i].pid, s->hz);
         profile_free(&q);
+        for (size_t k = 0; k < p->lock_count; k++)
+            if (p->locks[k].pid % PROFILE_EXEC == s->process[i].pid)
+                gather_beside(s->process[i].gather, p, &p->locks[k]);
     }
     p->spin_share = 0;
     for (size_t i = 0; i < p->lock_count; i++) {

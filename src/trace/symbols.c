@@ -340,6 +340,8 @@ static void name_locks(profile_t *p, pid_t pid, Dwfl *dwfl)
         profile_lock_t *l = &p->locks[i];
         if (l->pid == pid && !l->name && l->address)
             l->name = symbols_variable(dwfl, l->address);
+        if (l->pid == pid && l->beside.samples && !l->beside.name)
+            l->beside.name = symbols_variable(dwfl, l->beside.address);
     }
 }
 
