@@ -22,6 +22,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 from parts import run_parts  # noqa: E402
 from screen import Terminal  # noqa: E402
 from tap import PATIENCE, check, check_bad, done, run  # noqa: E402
+from verdict import next_of  # noqa: E402
 
 HOTLOCK, PLANTED, COUNTED, STATIC, SLOW = (os.path.abspath(a) for a in sys.argv[1:6])
 WORK = tempfile.mkdtemp()
@@ -199,14 +200,18 @@ ODD = ["a b", "it's", "$HOME", ""]
 
 
 def typed_next(*command):
-    """The commands that the report on this one says to type."""
+    """The commands that the report on this one says to type, and how they should begin."""
     r = run(HOTLOCK, "top", "-o", "next.json", "--", *command)
     lines = r.stdout.partition("\nnext: ")[2].splitlines()
     typed = [line.strip() for line in lines if line.strip()]
     with open("next.json", encoding="utf-8") as f:
-        said = json.load(f)["next"]
+        report = json.load(f)
     os.unlink("next.json")
-    check("the next commands are in the JSON too", None if said == typed else (said, typed))
+    check("the next commands are in the JSON too", None if report["next"] == typed else
+          (report["next"], typed))
+    want = next_of(report)
+    check("they are those for the first lock that is at a limit", None if typed and
+          len(typed) == len(want) and all(map(str.startswith, typed, want)) else (want, r.stdout))
     return typed, r
 
 
@@ -228,8 +233,8 @@ def next_commands(report):
              for l in s["locks"]]
     check("which works as typed", None if r.returncode == 0 and sorted(tried) == ["libc", "park"]
           else r)
-    typed, r = typed_next(PLANTED, "hot", *ODD)
-    check("the next commands are to export a workload and to simulate it",
+    typed, r = typed_next(PLANTED, "held", *ODD)
+    check("of one that is held: to export a workload and to simulate it",
           None if len(typed) == 2 and "--export-workload hold.c" in typed[0] and
           typed[1] == "hotlock sim hold.c" else r.stdout)
     r = run("sh", "-c", typed[0] if typed else "false", env=env)

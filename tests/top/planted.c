@@ -2,8 +2,8 @@
 // planted.c - programs with planted locks, whose figures are known: the program counts and times
 // for itself what `hotlock top` must find, and writes it as JSON to the file $TRUTH names.
 //
-//   planted SCENE: hot, sleeping, idle, slow, passing, kinds, condition, loop, child, many, paths,
-//   words, bucket, threads, rate, forever, killed
+//   planted SCENE: hot, held, sleeping, idle, slow, passing, beside, apart, kinds, condition, loop,
+//   child, many, paths, words, bucket, threads, rate, forever, killed
 #include <linux/futex.h>
 #include <pthread.h>
 #include <signal.h>
@@ -72,13 +72,22 @@ static struct {
 } store = {.lock = PTHREAD_MUTEX_INITIALIZER};
 static pthread_mutex_t quiet = PTHREAD_MUTEX_INITIALIZER;
 
+static void touch_quiet(void) {
+    pthread_mutex_lock(&quiet);
+    pthread_mutex_unlock(&quiet);
+}
+
 // Takes and frees the store's lock around `ns` of work and keeps the books.
 static inline uint64_t section(uint64_t ns, bool sleeping) {
     uint64_t begin = now();
     pthread_mutex_lock(&store.lock);
     uint64_t got = now();
-    if (sleeping) usleep((useconds_t)(ns / 1000));
-    else busy(ns);
+    if (sleeping) {
+        usleep((useconds_t)(ns / 1000));
+        touch_quiet();
+    } else {
+        busy(ns);
+    }
     store.items++;
     uint64_t held = now() - got;
     pthread_mutex_unlock(&store.lock);
@@ -99,8 +108,7 @@ static void *hot(void *arg) {
     for (int i = 0; i < 400; i++) {
         if (arg) short_holder();
         else long_holder();
-        pthread_mutex_lock(&quiet);
-        pthread_mutex_unlock(&quiet);
+        touch_quiet();
     }
     return NULL;
 }
@@ -117,6 +125,27 @@ static void *idle(void *arg) {
     (void)arg;
     for (int i = 0; i < 20000; i++) section(0, false);
     return NULL;
+}
+
+// ------------------------------------------------------------------------- held, whatever comes
+// Freeing a spinlock wakes nobody, so the scheduler has no reason to come in just then: a thread
+// that loses its processor nearly always has the lock. Busy machine or not, it is held or its
+// holder is not running; and it is not free while both want it.
+static pthread_spinlock_t spin;
+
+static void *held(void *arg) {
+    for (int i = 0; i < 500; i++) {
+        pthread_spin_lock(&spin);
+        busy(200000);
+        store.items++;
+        pthread_spin_unlock(&spin);
+    }
+    return arg;
+}
+
+static void held_always(void) {
+    pthread_spin_init(&spin, PTHREAD_PROCESS_PRIVATE);
+    run(2, held);
 }
 
 // ------------------------------------------------------------------------- slow calls
@@ -165,8 +194,46 @@ static void *passing(void *writer) {
     return NULL;
 }
 
+// ------------------------------------------------------------------------- beside a lock
+// Two threads take a lock, two others count up what is beside it, without the lock: in its line, or
+// in one of its own. What the sections themselves change may lie there. The counter is no atomic
+// one, for those give themselves away.
+static struct {
+    pthread_mutex_t lock;
+    volatile long inside, hits;
+    char apart[72];
+    volatile long far;
+} desk __attribute__((aligned(64))) = {.lock = PTHREAD_MUTEX_INITIALIZER};
+static volatile long *counter;
+enum { DESK_NS = 200000000 };
+
+NEVER_INLINE static void use_desk(void) {
+    pthread_mutex_lock(&desk.lock);
+    for (int i = 0; i < 200; i++) desk.inside++;
+    pthread_mutex_unlock(&desk.lock);
+}
+
+NEVER_INLINE static void count_hits(void) {
+    for (int i = 0; i < 2000; i++) ++*counter;
+}
+
+static void *at_desk(void *number) {
+    while (clock_ns(CLOCK_THREAD_CPUTIME_ID) < DESK_NS) {
+        if ((long)number & 1) count_hits();
+        else use_desk();
+    }
+    return NULL;
+}
+
+// Again and again until $GO is there.
+static void desks(volatile long *counted) {
+    const char *go = getenv("GO");
+    counter = counted;
+    do run(4, at_desk);
+    while (go && access(go, F_OK) != 0);
+}
+
 // ------------------------------------------------------------------------- every kind
-static pthread_spinlock_t spin;
 static pthread_rwlock_t table = PTHREAD_RWLOCK_INITIALIZER;
 static pthread_mutex_t nested;
 static mtx_t c11;
@@ -326,13 +393,15 @@ static void words(void) {
 // ------------------------------------------------------------------------- locks of the kernel
 // A futex that is asked to sleep on a value it does not have takes its bucket's lock, no more.
 static void *hammer(void *arg) {
+    static atomic_bool taken;
     uint64_t end = now() + 1500000000;
     if (!arg) {
         pthread_mutex_lock(&store.lock);
+        taken = true;
         while (now() < end) usleep(10000);
         pthread_mutex_unlock(&store.lock);
     } else if (arg == (void *)1) {
-        usleep(50000);
+        while (!taken) usleep(1000);
         pthread_mutex_lock(&store.lock);
         pthread_mutex_unlock(&store.lock);
     } else {
@@ -418,10 +487,13 @@ static void child(void) {
 int main(int argc, char **argv) {
     const char *scene = argc > 1 ? argv[1] : "";
     if (!strcmp(scene, "hot")) run(3, hot);
+    else if (!strcmp(scene, "held")) held_always();
     else if (!strcmp(scene, "sleeping")) run(3, sleeping);
     else if (!strcmp(scene, "idle")) run(1, idle);
     else if (!strcmp(scene, "slow")) slow_turns();
     else if (!strcmp(scene, "passing")) run(2, passing);
+    else if (!strcmp(scene, "beside")) desks(&desk.hits);
+    else if (!strcmp(scene, "apart")) desks(&desk.far);
     else if (!strcmp(scene, "kinds")) kinds();
     else if (!strcmp(scene, "condition")) run(2, ping), wait_in_vain();
     else if (!strcmp(scene, "loop")) run(2, loop);

@@ -20,6 +20,7 @@ import time
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "workloads"))
 from parts import run_parts  # noqa: E402
 from tap import PATIENCE, check, done, run  # noqa: E402
+from verdict import check_verdict  # noqa: E402
 
 HOTLOCK = os.path.abspath(sys.argv[1])
 DRIVERS = {p.rsplit("/", 1)[-1].rsplit("-", 1)[-1]: os.path.abspath(p) for p in sys.argv[2:]}
@@ -149,9 +150,7 @@ def sqlite():
     check("sqlite: waited for and held in the calls of the driver",
           None if waited_in(hot, "op") > 0.95 and waited_in(hot, "sqlite3_exec") > 0.95
           else hot["stacks"][:2])
-    check("sqlite: it is held most of the time, or its holder is not running",
-          None if hot["limit"] in ("hold time", "preemption") or hot["utilisation"] > 0.5
-          else hot["verdict"])
+    check_verdict("sqlite: the verdict is that of its figures", inside, hot)
     statics = [l["name"] for l in inside["locks"] if l["name"].startswith("libsqlite3.so")]
     check("sqlite: the library's own static mutexes are told by file and place", not statics and
           rows(inside))
@@ -182,9 +181,8 @@ def leveldb():
     other = first[1 - first.index(direct[0])]
     check("leveldb: which a read takes twice, and the cache's twice or, with its number, thrice",
           None if 0.6 < other["acquisitions"] / direct[0]["acquisitions"] < 1.6 else rows(inside))
-    check("leveldb: neither is held for long: another lock can help",
-          None if all(l["limit"] in ("hand-off", "bursts", "no problem", "preemption")
-                      for l in first) else [l["verdict"] for l in first])
+    for l in first:
+        check_verdict("leveldb: the verdict is that of its figures", inside, l)
     same_outside("leveldb", first, outside)
 
 
