@@ -11,6 +11,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <bpf/btf.h>
 #include <bpf/libbpf.h>
 
 #include "../cli/cli.h"
@@ -59,7 +60,21 @@ static bool may(unsigned capability)
     return data[capability / 32].effective >> (capability % 32) & 1;
 }
 
-void bpf_check_allowed(const char *instead)
+// By the types it describes, which is where the BPF programs find them too: no tracefs is needed.
+static void check_tracepoints(const char *const tracepoint[], const char *instead)
+{
+    struct btf *types = btf__load_vmlinux_btf();
+    for (; types && *tracepoint; tracepoint++) {
+        char name[64];
+        snprintf(name, sizeof name, "btf_trace_%s", *tracepoint);
+        if (btf__find_by_name_kind(types, name, BTF_KIND_TYPEDEF) < 0)
+            cli_bad("this kernel has no tracepoint %s (Linux 5.19 or later is needed): what it would "
+                    "tell cannot be watched; %s", *tracepoint, instead);
+    }
+    btf__free(types);
+}
+
+void bpf_check_allowed(const char *const tracepoint[], const char *instead)
 {
     bool admin = may(CAP_SYS_ADMIN);
     if (!admin && !(may(CAP_BPF) && may(CAP_PERFMON)))
@@ -73,6 +88,7 @@ void bpf_check_allowed(const char *instead)
     if (stat("/proc/self/ns/pid", &own) == 0 && own.st_ino != 0xeffffffcu)
         cli_bad("this is a container with process numbers of its own: run it on the host, with "
                 "the host's number; %s", instead);
+    check_tracepoints(tracepoint, instead);
 }
 
 static bool wide_program(pid_t pid)

@@ -115,8 +115,7 @@ static void load(kernel_watch_t *w, const char *instead)
     if (!w->hz)
         bpf_program__set_autoload(w->bpf->progs.tick, false);
     if (kernel_bpf__load(w->bpf) != 0)
-        cli_bad("this kernel has no lock tracepoints (5.19 or later is needed), or refuses the "
-                "BPF programs: %s; %s", bpf_complaint(), instead);
+        cli_bad("this kernel refuses the BPF programs: %s; %s", bpf_complaint(), instead);
     w->ring = ring_buffer__new(bpf_map__fd(w->bpf->maps.ring), on_spin, w, NULL);
     if (!w->ring)
         cli_bad("no memory for the ring of the BPF programs: %s", bpf_complaint());
@@ -125,8 +124,9 @@ static void load(kernel_watch_t *w, const char *instead)
 kernel_watch_t *kernel_watch_start(const top_options_t *o)
 {
     static const char instead[] = "hotlock top -- CMD, which shows a program's own locks, still "
-                                  "works";
-    bpf_check_allowed(instead);
+                                  "works, and -p PID where BPF does";
+    static const char *const tracepoint[] = {"contention_begin", "contention_end", NULL};
+    bpf_check_allowed(tracepoint, instead);
     kernel_watch_t *w = cli_alloc(sizeof *w);
     w->hz = o->sample_hz;
     w->pid = o->pid;

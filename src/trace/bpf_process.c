@@ -101,7 +101,8 @@ process_watch_t *process_watch_start(const top_options_t *o)
     static const char instead[] = "hotlock top -- CMD, which starts the program itself, still "
                                   "works";
     bpf_check_process(o->pid);
-    bpf_check_allowed(instead);
+    static const char *const tracepoint[] = {"sched_switch", "sched_waking", NULL};
+    bpf_check_allowed(tracepoint, instead);
     process_watch_t *w = cli_alloc(sizeof *w);
     w->pid = o->pid;
     w->hz = o->sample_hz;

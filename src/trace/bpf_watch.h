@@ -17,8 +17,9 @@ void process_watch_stop(process_watch_t *w);
 
 // --- what both need (bpf_allowed.c, bpf_timer.c)
 
-// May this machine and this user do it at all? Else one line with what still works, exit 2.
-void bpf_check_allowed(const char *instead);
+// May this machine and this user do it at all, and has the kernel these tracepoints (NULL ends
+// them)? Else one line with what still works, exit 2.
+void bpf_check_allowed(const char *const tracepoint[], const char *instead);
 void bpf_check_process(pid_t pid);
 
 // How many entries of this size, kept for each processor, a map may have: memory is bounded.

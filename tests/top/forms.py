@@ -11,6 +11,7 @@ import json
 import os
 import re
 import select
+import shutil
 import signal
 import stat
 import subprocess
@@ -276,6 +277,24 @@ def bad():
           None if r.returncode == 1 and "No lock was taken." in r.stdout else r)
 
 
+def stripped():
+    """Without a symbol all is there but names: said in a note, and no reason to refuse."""
+    shutil.copy(PLANTED, "bare")
+    if not shutil.which("strip") or run("strip", "bare").returncode:
+        check("a stripped program # SKIP no strip here", None)
+        return
+    r = run(HOTLOCK, "top", "--json", "--", "./bare", "hot")
+    report = json.loads(r.stdout or '{"locks": [], "notes": []}')
+    counts = [l["acquisitions"] for l in report["locks"]]
+    check("a stripped program: every call is counted", None if r.returncode == 0 and
+          counts == [1200, 1200] else r)
+    check("its locks are told by file and place", None if all(
+        re.fullmatch(r"bare\+0x[0-9a-f]+", l["name"]) for l in report["locks"]) else
+          [l["name"] for l in report["locks"]])
+    check("and it is said what is missing, and the mend", None if any(
+        "stripped" in n and "--symbols" in n for n in report["notes"]) else report["notes"])
+
+
 # ---- ends
 
 def left_over():
@@ -364,5 +383,5 @@ def live_views():
         live(*size)
 
 
-run_parts(forms, report_command, bad, interrupted, live_views, counters)
+run_parts(forms, report_command, bad, stripped, interrupted, live_views, counters)
 done()

@@ -259,6 +259,26 @@ def refuses(name, pattern, *command):
     check(name, not good and f"exit {r.returncode}, wanted '{pattern}' in: {r.stderr}{r.stdout}")
 
 
+def without_tracepoint(folder, name, *command):
+    """The command where the kernel's types do not tell of this tracepoint."""
+    types = pathlib.Path("/sys/kernel/btf/vmlinux").read_bytes()
+    word = f"btf_trace_{name}\0".encode()
+    fewer = pathlib.Path(folder) / name
+    fewer.write_bytes(types.replace(word, word.replace(b"trace", b"ecart")))
+    return ("unshare", "-m", "sh", "-c", f"mount --bind {fewer} /sys/kernel/btf/vmlinux && "
+            'exec "$@"', "sh", *command)
+
+
+def check_tracepoints(folder, pid):
+    for name, *options in (("contention_begin", "-a"), ("contention_end", "-a"),
+                           ("sched_switch", "-p", pid), ("sched_waking", "-p", pid)):
+        refuses(f"a kernel without the tracepoint {name} is told so, and what works named",
+                f"no tracepoint {name}", *without_tracepoint(folder, name, HOTLOCK, "top", *options))
+    r = run(*without_tracepoint(folder, "contention_begin", HOTLOCK, "top", "-p", pid, "--time",
+                                "0.5", "--json"))
+    check("-p needs none of the kernel's lock tracepoints", r.returncode and r.stderr)
+
+
 def check_namespaces():
     refuses("a kernel that does not describe its types is told from one that does", "BTF",
             "unshare", "-m", "sh", "-c",
@@ -285,11 +305,12 @@ def check_refusals(folder):
             planted.pid)
     refuses("without capabilities -a is refused, and what works named", "CMD", *nobody, HOTLOCK,
             "top", "-a")
-    planted.end()
     if run("unshare", "-m", "true").returncode == 0:
+        check_tracepoints(folder, planted.pid)
         check_namespaces()
     else:  # a changed root that is no mount point
         print("# not asked: namespaces, for unshare -m is not allowed here", flush=True)
+    planted.end()
     # Its own process it may look into, and yet not attach to.
     with tempfile.TemporaryDirectory() as own:
         os.chmod(own, 0o777)
