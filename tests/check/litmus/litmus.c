@@ -24,6 +24,8 @@
 #endif
 #define THREAD(n) static void *n(void *unused)
 #define BODY(n, code) THREAD(n) { (void)unused; code; return NULL; }
+#define W_(x, v, order) atomic_store_explicit(&x, v, memory_order_##order)
+#define R_(x, order)    atomic_load_explicit(&x, memory_order_##order)
 
 #ifdef WIDE // 16 bytes
 __extension__ static _Atomic unsigned __int128 x, y, z;
@@ -51,6 +53,16 @@ static int a, b, c, d;
 #define COUNT 17
 #define BYTE_SB 18
 #define WORD_BYTE 19
+#define SB_HALVES 20
+#define Z6U 21
+#define W_RWC 22
+#define DETOUR 23
+#define SAME_PLACE 24
+#define SAME_END 25
+#define MP_OUT 26
+#define MP_IN 27
+#define MP_CHAIN 28
+#define MP_BROKEN 29
 
 #if TEST == SB
 BODY(p, W(x, 1); F; a = R(y))
@@ -148,6 +160,60 @@ BODY(q, atomic_store_explicit(&u.byte[1], 1, memory_order_relaxed))
 BODY(r, a = R(u.word); b = atomic_load_explicit(&x, memory_order_relaxed))
 #define THIRD r
 #define SHOW printf("%x,%d\n", a, b)
+#elif TEST == SB_HALVES  // one thread has the accesses, the other the fence
+BODY(p, W_(x, 1, seq_cst); a = R_(y, seq_cst))
+BODY(q, W_(y, 1, relaxed); F; b = R_(x, relaxed))
+#define SHOW printf("%d%d\n", a, b)
+#elif TEST == Z6U  // happens-before alone does not order sequentially consistent accesses
+BODY(p, W_(x, 1, seq_cst); W_(y, 1, release))
+BODY(q, a = atomic_fetch_add_explicit(&y, 1, memory_order_seq_cst); b = R_(y, relaxed))
+BODY(r, W_(y, 3, seq_cst); c = R_(x, seq_cst))
+#define THIRD r
+#define SHOW printf("%d%d%d\n", a, b, c)
+#elif TEST == W_RWC
+BODY(p, W(x, 1); W(y, 1))
+BODY(q, a = R(y); F; b = R(z))
+BODY(r, W(z, 1); F; c = R(x))
+#define THIRD r
+#define SHOW printf("%d%d%d\n", a, b, c)
+#elif TEST == DETOUR  // but it does where other places lie at both its ends
+BODY(p, W_(x, 1, seq_cst); W(y, 1))
+BODY(q, a = R(y); b = R_(z, seq_cst))
+BODY(r, W_(z, 1, seq_cst); c = R_(x, seq_cst))
+#define THIRD r
+#define SHOW printf("%d%d%d\n", a, b, c)
+#elif TEST == SAME_PLACE  // and not where one of them is the same place
+BODY(p, W_(x, 1, seq_cst); W_(x, 2, release))
+BODY(q, a = R_(x, acquire); b = R_(y, seq_cst))
+BODY(r, W_(y, 1, seq_cst); c = R_(x, seq_cst))
+#define THIRD r
+#define SHOW printf("%d%d%d\n", a, b, c)
+#elif TEST == SAME_END
+BODY(p, W_(x, 1, seq_cst); W_(y, 1, release))
+BODY(q, a = R_(y, acquire); b = R_(y, seq_cst))
+BODY(r, W_(y, 2, seq_cst); c = R_(x, seq_cst))
+#define THIRD r
+#define SHOW printf("%d%d%d%d\n", a, b, c, R_(y, relaxed))
+#elif TEST == MP_OUT  // from a fence to a load
+BODY(p, W_(x, 1, relaxed); F; W_(y, 1, relaxed))
+BODY(q, a = R(y); b = R_(x, relaxed))
+#define SHOW printf("%d%d\n", a, b)
+#elif TEST == MP_IN  // from a store to a fence
+BODY(p, W_(x, 1, relaxed); W(y, 1))
+BODY(q, a = R_(y, relaxed); F; b = R_(x, relaxed))
+#define SHOW printf("%d%d\n", a, b)
+#elif TEST == MP_CHAIN  // from a fence to a fence, by a relaxed read-modify-write between
+BODY(p, W_(x, 1, relaxed); F; W_(y, 1, relaxed))
+BODY(q, atomic_fetch_add_explicit(&y, 1, memory_order_relaxed))
+BODY(r, a = R_(y, relaxed); F; b = R_(x, relaxed))
+#define THIRD r
+#define SHOW printf("%d%d\n", a, b)
+#elif TEST == MP_BROKEN  // another thread's store ends a release sequence
+BODY(p, W_(x, 1, relaxed); W(y, 1))
+BODY(q, if (R_(y, relaxed) == 1) W_(y, 2, relaxed))
+BODY(r, a = R(y); b = R_(x, relaxed))
+#define THIRD r
+#define SHOW printf("%d%d\n", a, b)
 #endif
 
 int main(void) {

@@ -1,20 +1,23 @@
 // SPDX-License-Identifier: MIT
 // program.h - the little programs of the differential test, and their notation.
 //
-// Threads are separated by '|', operations by ';'. x, y are locations 0 to 3, r a register 0 to 3 of
-// the thread, o an order (r relaxed, a acquire, l release, b acq_rel, s seq_cst):
+// Threads are separated by '|', operations by ';'. x, y are locations 0 to 3, r a register 0 to 3
+// of the thread, o an order (r relaxed, a acquire, l release, b acq_rel, s seq_cst):
 //   S x v o    store            L x r o     load          D x r o   store of register r plus 1
 //   A x v r o  fetch-add        X x v r o   exchange      C x e v r o f  compare-exchange
 //   F o        fence            W x v o     wait until x == v
 //   I r v n    skip the next n operations unless register r == v
 //   K x e v r o f  weak compare-exchange
-//   of half h of the location, 0 the lower: B x h v o  store   H x h r o  load   Y x h v r o  exchange
+//   P x v      plain store      Q x r       plain load
+//   of half h of the location, 0 the lower: B x h v o  store   H x h r o  load   Y x h v r o 
+//   exchange
 #ifndef HL_RANDOM_PROGRAM_H
 #define HL_RANDOM_PROGRAM_H
 
+#include <stdbool.h>
 #include <stdlib.h>
 
-enum { THREADS_MOST = 4, OPS_MOST = 12, LOCATIONS = 4, REGISTERS = 4 };
+enum { THREADS_MOST = 4, OPS_MOST = 12, LOCATIONS = 4, REGISTERS = 4, PLAIN = -1 };
 
 typedef struct { char kind; int x, h, v, r, e, order, failure; } op_t;
 typedef struct {
@@ -65,6 +68,8 @@ static inline op_t parse_op(char **s) {
         o.order = letter(s);
         break;
     case 'F': o.order = letter(s); break;
+    case 'P': o.x = number(s); o.v = number(s); o.order = PLAIN; break;
+    case 'Q': o.x = number(s); o.r = number(s); o.order = PLAIN; break;
     case 'W': o.x = number(s); o.v = number(s); o.order = letter(s); break;
     case 'I': o.r = number(s); o.v = number(s); o.x = number(s); break;
     default: abort();
@@ -82,6 +87,18 @@ static inline void parse_program(char *s, program_t *p) {
         if (!*s) return;
         if (*s++ == '|') p->threads++;
     }
+}
+
+// Is location x one that no atomic access touches?
+static inline bool is_plain(const program_t *p, int x) {
+    bool plain = false, atomic = false;
+    for (int t = 0; t < p->threads; t++)
+        for (int i = 0; i < p->ops[t]; i++) {
+            const op_t *o = &p->op[t][i];
+            if (o->kind == 'F' || o->kind == 'I' || o->x != x) continue;
+            *(o->order == PLAIN ? &plain : &atomic) = true;
+        }
+    return plain && !atomic;
 }
 
 #endif

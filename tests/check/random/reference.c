@@ -3,12 +3,15 @@
 //
 // 1. Axioms. Every way to run the threads against each other in which reads read from writes that
 //    were made (program order and reads-from have no cycle); for each, every modification order;
-//    each such graph is tested against the model's axioms, written as relations over event pairs and
-//    closed by brute force. Prints how many graphs are consistent.
+//    each such graph is tested against the model's axioms, written as relations over event pairs
+//    and closed by brute force. Prints how many graphs are consistent.
 // 2. Plain depth-first search, for sc and tso: every interleaving of a machine with one memory and,
 //    for tso, a store buffer per thread. Its final states must be those of 1.
 //
-//   reference MODEL [PROGRAM]...   prints "COUNT DEADLOCK" and the final states, sorted
+// If two accesses in a consistent graph, one of them plain and one a write, are not ordered by
+// happens-before, the answer is that there is a race, and nothing else.
+//
+//   reference MODEL [PROGRAM]...   prints "COUNT DEADLOCK" and the final states, sorted; or "race"
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -64,7 +67,8 @@ static bool visit(const exec_t *g) {
             const event_t *e = &g->e[i];
             if (e->thread != t) continue;
             int source = e->rf < 0 ? -1 : g->e[e->rf].thread * 100 + g->e[e->rf].index;
-            h = (h ^ (uint64_t)(t * 1000003 + e->index * 1009 + e->type * 17 + e->waiting + 5 * e->failed)) * 1099511628211ull;
+            int what = e->index * 1009 + e->type * 17 + e->waiting + 5 * e->failed;
+            h = (h ^ (uint64_t)(t * 1000003 + what)) * 1099511628211ull;
             h = (h ^ (uint64_t)(source + 7)) * 1099511628211ull;
             h ^= h >> 31;
         }
@@ -107,12 +111,15 @@ static bool fr(int a, int b) {
     return same(a, b) && E[a].type == READ && E[b].type == WRITE && at[a] < at[b];
 }
 static bool acq(int a) {
-    return E[a].order == __ATOMIC_ACQUIRE || E[a].order == __ATOMIC_ACQ_REL || E[a].order == __ATOMIC_SEQ_CST;
+    return E[a].order == __ATOMIC_ACQUIRE || E[a].order == __ATOMIC_ACQ_REL ||
+           E[a].order == __ATOMIC_SEQ_CST;
 }
 static bool rel(int a) {
-    return E[a].order == __ATOMIC_RELEASE || E[a].order == __ATOMIC_ACQ_REL || E[a].order == __ATOMIC_SEQ_CST;
+    return E[a].order == __ATOMIC_RELEASE || E[a].order == __ATOMIC_ACQ_REL ||
+           E[a].order == __ATOMIC_SEQ_CST;
 }
 static bool sc(int a) { return E[a].order == __ATOMIC_SEQ_CST; }
+static bool plain(int a) { return E[a].order == PLAIN; }
 
 static bool coherent(void) {
     static rel_t r;
@@ -181,9 +188,28 @@ static bool sees(int w, int r) {
     return false;
 }
 
+// Happens-before, of the graph that was judged last. Under sc and tso every atomic access
+// synchronises with who reads from it.
+static rel_t hb;
+static void strong_hb(void) {
+    for (int i = 0; i < n; i++)
+        for (int j = 0; j < n; j++)
+            hb[i][j] = po(i, j) || ((rf(i, j) || sees(i, j)) && !plain(i) && !plain(j));
+    close(hb);
+}
+
+static bool has_race(void) {
+    for (int i = 0; i < n; i++)
+        for (int j = 0; j < i; j++)
+            if (same(i, j) && E[i].thread != E[j].thread && (plain(i) || plain(j)) &&
+                (E[i].type == WRITE || E[j].type == WRITE) && !hb[i][j] && !hb[j][i])
+                return true;
+    return false;
+}
+
 // RC11 as published: release sequences of read-modify-writes only (C++20).
 static bool c11_holds(void) {
-    static rel_t rs, sw, hb, eco, scb, psc, tmp;
+    static rel_t rs, sw, eco, scb, psc, tmp;
     for (int i = 0; i < n; i++)
         for (int j = 0; j < n; j++) {
             rs[i][j] = sees(i, j) && E[j].rmw;               // w to the read half of an RMW
@@ -192,15 +218,16 @@ static bool c11_holds(void) {
         }
     close(rs);
     close(eco);
-    // sw: a release (write, or fence before a write), its sequence, read by an acquire
+    // sw: a release (write, or fence before a write), its sequence, read by an acquire; all atomic
     memset(sw, 0, sizeof sw);
     for (int a = 0; a < n; a++)
         for (int w = 0; w < n; w++) {
-            if (E[w].type != WRITE || !(a == w || (E[a].type == FENCE && po(a, w))) || !rel(a)) continue;
+            if (E[w].type != WRITE || plain(w) || !rel(a)) continue;
+            if (a != w && !(E[a].type == FENCE && po(a, w))) continue;
             for (int v = 0; v < n; v++) {
                 if (E[v].type != WRITE || !(v == w || rs[w][v])) continue;
                 for (int r = 0; r < n; r++)
-                    for (int b = 0; sees(v, r) && b < n; b++)
+                    for (int b = 0; sees(v, r) && !plain(r) && b < n; b++)
                         if ((b == r || (E[b].type == FENCE && po(r, b))) && acq(b)) sw[a][b] = true;
             }
         }
@@ -233,7 +260,8 @@ static bool c11_holds(void) {
             bool fa = E[a].type == FENCE, fb = E[b].type == FENCE;
             for (int p = 0; p < n; p++)
                 for (int q = 0; q < n; q++)
-                    psc[a][b] |= (p == a || (fa && hb[a][p])) && scb[p][q] && (q == b || (fb && hb[q][b]));
+                    psc[a][b] |= scb[p][q] && (p == a || (fa && hb[a][p])) &&
+                                 (q == b || (fb && hb[q][b]));
             if (fa && fb) psc[a][b] |= hb[a][b] || tmp[a][b];
         }
     return acyclic(psc);
@@ -241,7 +269,7 @@ static bool c11_holds(void) {
 
 // ------------------------------------------------------------------------- complete executions
 static unsigned long long consistent_count;
-static bool deadlock;
+static bool deadlock, race;
 
 static void judge(const exec_t *g) {
     n = g->count;
@@ -249,10 +277,13 @@ static void judge(const exec_t *g) {
     for (int i = 0; i < n; i++)
         if (E[i].type == READ || E[i].type == HIDDEN) at[i] = E[i].rf < 0 ? 0 : at[E[i].rf];
     if (!atomic() || !(model == SC ? sc_holds() : model == TSO ? tso_holds() : c11_holds())) return;
+    if (model != C11) strong_hb();
+    race = race || has_race();
     bool stuck = false, newest = true;
     int last[LOCATIONS] = {0}, most[LOCATIONS] = {0};
     for (int i = 0; i < n; i++)
-        if (E[i].type == WRITE && at[i] > most[E[i].x]) most[E[i].x] = at[i], last[E[i].x] = E[i].value;
+        if (E[i].type == WRITE && at[i] > most[E[i].x])
+            most[E[i].x] = at[i], last[E[i].x] = E[i].value;
     for (int i = 0; i < n; i++)
         if (E[i].waiting) stuck = true, newest = newest && at[i] == most[E[i].x];
     if (stuck) {
@@ -305,8 +336,8 @@ static int put(const op_t *o, int block, int v) {
 
 static event_t *new_event(exec_t *g, int t, type_t type, const op_t *o, int order) {
     event_t *e = &g->e[g->count++];
-    *e = (event_t){.type = type, .thread = t, .index = g->length[t]++, .x = o->x, .order = order, .rf = -1,
-                   .mask = is_half(o) ? 1 << o->h : 3};
+    *e = (event_t){.type = type, .thread = t, .index = g->length[t]++, .x = o->x, .order = order,
+                   .rf = -1, .mask = is_half(o) ? 1 << o->h : 3};
     return e;
 }
 
@@ -321,22 +352,23 @@ static void advance(const program_t *p, int t, int *pc, const int *reg, int step
     }
 }
 
-// Adds a read by thread t of source s (-1: initial) and what follows from it. `fails`: a weak compare-
-// exchange, for no reason.
+// Adds a read by thread t of source s (-1: initial) and what follows from it. `fails`: a weak
+// compare- exchange, for no reason.
 static void read_from(const exec_t *from, int t, const op_t *o, int s, bool fails) {
     exec_t g = *from;
     int block = s < 0 ? 0 : g.e[s].value, value = get(o, block);
     bool exchange = o->kind == 'C' || o->kind == 'K', stores = o->kind == 'B';
     bool writes = o->kind == 'A' || o->kind == 'X' || o->kind == 'Y' || stores ||
                   (exchange && !fails && value == o->e);
-    event_t *r = new_event(&g, t, stores ? HIDDEN : READ, o, exchange && !writes ? o->failure : o->order);
+    event_t *r = new_event(&g, t, stores ? HIDDEN : READ, o,
+                           exchange && !writes ? o->failure : o->order);
     r->rf = s;
     r->failed = fails;
     g.failed[t] = g.failed[t] || fails;
     if (stores) r->order = __ATOMIC_RELAXED;
     r->value = value;
     r->rmw = writes;
-    r->locked = o->kind != 'L' && o->kind != 'W' && o->kind != 'H' && !stores;
+    r->locked = !strchr("LWHQ", o->kind) && !stores;
     r->waiting = o->kind == 'W' && value != o->v;
     if (writes) {
         event_t *w = new_event(&g, t, WRITE, o, o->order);
@@ -356,10 +388,10 @@ static void extend(const exec_t *g) {
         if (g->stuck[t] || g->pc[t] >= program.ops[t]) continue;
         all = false;
         const op_t *o = &program.op[t][g->pc[t]];
-        if (o->kind == 'F' || o->kind == 'S' || o->kind == 'D') {
+        if (o->kind == 'F' || o->kind == 'S' || o->kind == 'D' || o->kind == 'P') {
             exec_t next = *g;
             event_t *e = new_event(&next, t, o->kind == 'F' ? FENCE : WRITE, o, o->order);
-            e->value = o->kind == 'S' ? o->v : g->reg[t][o->r] + 1;
+            e->value = o->kind == 'D' ? g->reg[t][o->r] + 1 : o->v;
             advance(&program, t, &next.pc[t], next.reg[t], 1);
             extend(&next);
             continue;
@@ -427,8 +459,9 @@ static void run_op(const machine_t *from, int t) {
     if (needs_empty_buffer(o) && m.buffered[t]) return;
     switch (o->kind) {
     case 'S':
+    case 'P':
     case 'D': {
-        int v = o->kind == 'S' ? o->v : reg[o->r] + 1;
+        int v = o->kind == 'D' ? reg[o->r] + 1 : o->v;
         if (model == SC || o->order == __ATOMIC_SEQ_CST) {
             m.now.mem[o->x] = v;
         } else {
@@ -437,7 +470,8 @@ static void run_op(const machine_t *from, int t) {
         }
         break;
     }
-    case 'L': reg[o->r] = old; break;
+    case 'L':
+    case 'Q': reg[o->r] = old; break;
     case 'H': reg[o->r] = get(o, old); break;
     case 'B': m.now.mem[o->x] = put(o, old, o->v); break;  // sc only
     case 'Y': m.now.mem[o->x] = put(o, old, o->v); reg[o->r] = get(o, old); break;
@@ -467,7 +501,8 @@ static void search(const machine_t *m) {
     if (ended) add_final(1, &m->now);
 }
 
-// A store buffer may hold two halves of one location; the models put them in order (docs/checker.md).
+// A store buffer may hold two halves of one location; the models put them in order
+// (docs/checker.md).
 static bool has_halves(void) {
     for (int t = 0; t < program.threads; t++)
         for (int i = 0; i < program.ops[t]; i++)
@@ -502,7 +537,7 @@ static int answer(char *text) {
     parse_program(text, &program);
     memset(visited, 0, STATES_MOST * sizeof *visited);
     consistent_count = 0;
-    deadlock = false;
+    deadlock = race = false;
     final_count[0] = final_count[1] = 0;
     exec_t g;
     memset(&g, 0, sizeof g);
@@ -510,8 +545,13 @@ static int answer(char *text) {
     extend(&g);
     qsort(finals[0], (size_t)final_count[0], sizeof *finals[0], by_bytes);
     if ((model == SC || (model == TSO && !has_halves())) && !search_agrees()) {
-        printf("the two references differ: %d and %d final states\n", final_count[0], final_count[1]);
+        printf("the two references differ: %d and %d final states\n", final_count[0],
+               final_count[1]);
         return 1;
+    }
+    if (race) {
+        printf("race\n\n");
+        return 0;
     }
     printf("%llu %d\n", consistent_count, deadlock);
     for (int i = 0; i < final_count[0]; i++) print_final(&finals[0][i]);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// subject.c - interprets the program in HL_PROGRAM on real atomics and prints its final state. A location
-// is an int and its halves, or, with -DWIDE, 16 bytes and halves of 8.
+// subject.c - interprets the program in HL_PROGRAM on real atomics and prints its final state. A
+// location is an int and its halves, or, with -DWIDE, 16 bytes and halves of 8.
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -19,10 +19,12 @@ typedef uint16_t half_t;
 enum { HALF = 8 * sizeof(half_t) };
 static word_t memory[LOCATIONS];
 static int registers[THREADS_MOST][REGISTERS];
+static bool plain[LOCATIONS];
 
 // Before main(): the checker takes what is here as the initial state.
 __attribute__((constructor, no_sanitize("thread"))) static void read_program(void) {
     parse_program(getenv("HL_PROGRAM"), &program);
+    for (int x = 0; x < LOCATIONS; x++) plain[x] = is_plain(&program, x);
 }
 
 // As the reference sees it, a location is an int with halves of 16 bits.
@@ -101,6 +103,8 @@ static void step(const op_t *o, int *reg) {
     case 'A': BY_ORDER(o->order, ADD); break;
     case 'X': BY_ORDER(o->order, XCHG); break;
     case 'F': BY_ORDER(o->order, FENCE); break;
+    case 'P': *p = v; break;
+    case 'Q': reg[o->r] = narrow(*p); break;
     case 'B': STORE_ORDER(o->order, STORE_HALF); break;
     case 'H': LOAD_ORDER(o->order, LOAD_HALF); break;
     case 'Y': BY_ORDER(o->order, XCHG_HALF); break;
@@ -127,6 +131,9 @@ int main(void) {
         for (int r = 0; r < REGISTERS; r++) printf("%d ", registers[t][r]);
         printf("| ");
     }
-    for (int x = 0; x < LOCATIONS; x++) printf("%d ", narrow(__atomic_load_n(&memory[x], __ATOMIC_RELAXED)));
+    for (int x = 0; x < LOCATIONS; x++) {
+        word_t w = plain[x] ? memory[x] : __atomic_load_n(&memory[x], __ATOMIC_RELAXED);
+        printf("%d ", narrow(w));
+    }
     return 0;
 }
