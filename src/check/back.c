@@ -4,8 +4,8 @@
 // Before a thread makes an event from which the search may branch off, the state of the program is
 // copied: stacks, thread-local variables, variables, heaps, and what the checker knows of threads
 // and memory. Such a mark is good for every graph that has the same events up to there. The search
-// is depth-first, so the marks are a stack as well; the graph of a revisit begins with events of the
-// graph it was copied from, and so with its marks.
+// is depth-first, so the marks are a stack as well; the graph of a revisit begins with events of
+// the graph it was copied from, and so with its marks.
 //
 // What the program keeps elsewhere (in memory of libraries) is not brought back, as little as it
 // is when a run begins at the beginning.

@@ -183,8 +183,8 @@ size_t shadow_bytes(void), shadow_most(void);
 extern bool layout_changed;                 // a location grew: begin again
 
 // ------------------------------------------------------------------------- order.c
-// Fills run_order with an order of the graph's events. 2: it is an interleaving; less: only weak memory
-// leads there. *fewest: no other has fewer context switches.
+// Fills run_order with an order of the graph's events. 2: it is an interleaving; less: only weak
+// memory leads there. *fewest: no other has fewer context switches.
 int order_events(bool *fewest);
 
 // ------------------------------------------------------------------------- report.c

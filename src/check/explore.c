@@ -258,7 +258,8 @@ void explore_read(id_t_ r) {
 }
 
 bool explore_write(id_t_ w) {
-    if (g->loc[ev(w)->loc].writes == MAX_PER_LOC) check_bound("writes to one location", MAX_PER_LOC);
+    if (g->loc[ev(w)->loc].writes == MAX_PER_LOC)
+        check_bound("writes to one location", MAX_PER_LOC);
     graph_clocks(w);
     if (options.search == SEARCH_PLAIN) return every_place(w);
     if (options.search != SEARCH_ALL) return draw_place(w);
@@ -274,7 +275,8 @@ bool explore_write(id_t_ w) {
 void explore_choice(id_t_ c, unsigned n) {
     if (options.search == SEARCH_PLAIN) ev(c)->value = every_choice(n);
     else if (options.search != SEARCH_ALL) ev(c)->value = sample_rarely() ? sample_below(n) : 0;
-    for (unsigned k = n; options.search == SEARCH_ALL && --k > 0;) push(CHOICE, c, (id_t_)k, ev(c)->stamp);
+    for (unsigned k = n; options.search == SEARCH_ALL && --k > 0;)
+        push(CHOICE, c, (id_t_)k, ev(c)->stamp);
     graph_clocks(c);
 }
 

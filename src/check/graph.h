@@ -57,7 +57,9 @@ static inline int id_thread(id_t_ e) { return (int)(e >> ID_BITS); }
 static inline int id_index(id_t_ e) { return (int)(e & ((1u << ID_BITS) - 1)); }
 static inline bool clk_has(const clk_t *c, id_t_ e) { return (*c)[id_thread(e)] > id_index(e); }
 
-typedef enum { EV_READ = 1, EV_WRITE, EV_FENCE, EV_CREATE, EV_START, EV_END, EV_JOIN, EV_CHOICE } ev_t;
+typedef enum {
+    EV_READ = 1, EV_WRITE, EV_FENCE, EV_CREATE, EV_START, EV_END, EV_JOIN, EV_CHOICE
+} ev_t;
 enum { ORDER_NA = 9 };        // a plain write to a location that is otherwise atomic
 
 typedef struct {
@@ -128,8 +130,8 @@ void graph_copy(graph_t *to, const graph_t *from, int stamp, const clk_t *keep);
 // model.c
 typedef enum { MODEL_SC, MODEL_TSO, MODEL_C11 } model_t;
 extern model_t model;
-// Graphs of more events than that are not tested: what would need the test is not taken. The test of
-// c11 takes the cube of them, for every draw.
+// Graphs of more events than that are not tested: what would need the test is not taken. The test
+// of c11 takes the cube of them, for every draw.
 enum { TESTED_MOST = 1024, DRAWN_MOST = 250 };
 bool graph_consistent(void);
 

@@ -174,7 +174,8 @@ void engine_free(void *p, vm_site_t at) {
     bool ours = a >= heaps + sizeof(block_t) && a < heaps + MAX_THREADS * HEAP_BYTES && !(a & 15);
     block_t *b = (block_t *)p - 1;
     if (!ours || (b->live != LIVE && b->live != FREED))
-        report_bad(BAD_MISUSE, "free() of something that was not allocated", (uint32_t)at.pc, -1, 0);
+        report_bad(BAD_MISUSE, "free() of something that was not allocated", (uint32_t)at.pc, -1,
+                   0);
     if (b->live == FREED)
         report_bad(BAD_MISUSE, "memory freed twice", (uint32_t)at.pc, -1, 0);
     b->live = FREED;

@@ -32,7 +32,8 @@ static void read_options(const char *text) {
         char *v = strchr(w, '=');
         if (!v) continue;
         *v++ = '\0';
-        if (!strcmp(w, "model")) model = !strcmp(v, "sc") ? MODEL_SC : !strcmp(v, "tso") ? MODEL_TSO : MODEL_C11;
+        if (!strcmp(w, "model"))
+            model = !strcmp(v, "sc") ? MODEL_SC : !strcmp(v, "tso") ? MODEL_TSO : MODEL_C11;
         if (!strcmp(w, "bound")) options.bound = atoi(v);
         if (!strcmp(w, "expiries")) options.expiries = atoi(v);
         if (!strcmp(w, "spurious")) options.spurious = atoi(v);
@@ -75,7 +76,8 @@ static void catch_crashes(void) {
     static char stack[65536];
     stack_t alternative = {.ss_sp = stack, .ss_size = sizeof stack};
     sigaltstack(&alternative, NULL);
-    struct sigaction act = {.sa_sigaction = crashed, .sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER};
+    struct sigaction act = {.sa_sigaction = crashed,
+                            .sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER};
     const int signals[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL};
     for (size_t i = 0; i < sizeof signals / sizeof *signals; i++) sigaction(signals[i], &act, NULL);
 }
@@ -147,7 +149,8 @@ int main(int argc, char **argv) {
             tally(run_once());
             if (options.seconds > 0 && (sampling() || !(counts.runs & 1023)))
                 out_of_time = now() - start > options.seconds;
-        } while ((!found_bad || report_wants_more()) && !layout_changed && !out_of_time && another());
+        } while ((!found_bad || report_wants_more()) && !layout_changed && !out_of_time &&
+                 another());
     } while (layout_changed && !found_bad && !options.replay);
     const char *why = found_bad ? "bad" : options.replay ? "replayed"
                       : sampling() && !out_of_time ? "sampled"

@@ -58,8 +58,9 @@ static bool visit(id_t_ p) {
     return c == 2 || (c == 0 && acyclic_from(p));
 }
 
-// Which write must have reached memory for this read? Under tso not the thread's own, which it reads
-// out of its store buffer; but a narrow one gives only its bytes, and the rest come from below it.
+// Which write must have reached memory for this read? Under tso not the thread's own, which it
+// reads out of its store buffer; but a narrow one gives only its bytes, and the rest come from
+// below it.
 static id_t_ reached(const event_t *e, int thread) {
     id_t_ w = e->rf;
     unsigned mask = e->mask;

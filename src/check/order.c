@@ -86,7 +86,8 @@ static bool best_order(void) {
         for (i = goal; states[i].from >= 0; i = states[i].from) path[n++] = i;
         while (n--) {
             const state_t *s = &states[path[n]], *p = &states[s->from];
-            for (int k = p->pos[s->last]; k < s->pos[s->last]; k++) run_order[run_ordered++] = s->last;
+            for (int k = p->pos[s->last]; k < s->pos[s->last]; k++)
+                run_order[run_ordered++] = s->last;
         }
     }
     free(states);

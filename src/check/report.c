@@ -141,7 +141,8 @@ static void write_graph(FILE *out) {
 }
 
 static _Noreturn void damaged(const char *file) {
-    fprintf(stderr, "hotlock check: %s: not a trace of this program; write one with --trace\n", file);
+    fprintf(stderr, "hotlock check: %s: not a trace of this program; write one with --trace\n",
+            file);
     _exit(2);
 }
 
@@ -222,7 +223,8 @@ static const char *const bad_name[] = {"race",  "assert", "deadlock", "freed",
 // The counterexample with fewest context switches so far, as it will be reported, and what it is.
 static struct { char *text; size_t size; bad_t kind; int rank; uint64_t run, seen; } best;
 
-// Rather an interleaving than an order that only weak memory shows, then fewer switches, fewer events.
+// Rather an interleaving than an order that only weak memory shows, then fewer switches, fewer
+// events.
 static int rank_of_order(void) {
     int switches = 0;
     for (int i = 1; i < run_ordered; i++) switches += run_order[i] != run_order[i - 1];
@@ -282,7 +284,9 @@ void report_bad_here(bad_t kind, const char *text) {
 }
 
 // A debugger stops here: the program is at the end of the execution.
-__attribute__((noinline)) void hl_check_found(const char *text) { __asm__ volatile("" : : "r"(text)); }
+__attribute__((noinline)) void hl_check_found(const char *text) {
+    __asm__ volatile("" : : "r"(text));
+}
 
 void report_end(const char *why, double seconds) {
     if (best.text) {
@@ -294,7 +298,8 @@ void report_end(const char *why, double seconds) {
         escaped(outcome[i].text, outcome[i].length, report);
     }
     for (int i = 0; i < site_count; i++)
-        fprintf(report, "site %x %d %d %d\n", sites[i].pc, sites[i].op, sites[i].order, sites[i].failure);
+        fprintf(report, "site %x %d %d %d\n", sites[i].pc, sites[i].op, sites[i].order,
+                sites[i].failure);
     if (counts.bounded) fprintf(report, "bound %d %x\n", bound_spot.thread, bound_spot.pc);
     fprintf(report, "counts %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64
             " %" PRIu64 " %d %.6f\n", counts.complete, counts.blocked, counts.runs, counts.bounded,

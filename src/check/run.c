@@ -199,7 +199,8 @@ void run_init(int argc, char **argv) {
     char *arena = mmap((void *)ARENA, bytes, PROT_READ | PROT_WRITE,
                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
     if (arena != (char *)ARENA) check_unusable("the address range of the stacks is taken", 0);
-    for (int t = 0; t < MAX_THREADS; t++) fiber_make(&cpu[t].fiber, arena + t * STACK_BYTES, STACK_BYTES);
+    for (int t = 0; t < MAX_THREADS; t++)
+        fiber_make(&cpu[t].fiber, arena + t * STACK_BYTES, STACK_BYTES);
     fiber_host(&host);
     saved_data = malloc(data_bytes() + 1);
     saved_bss = malloc(bss_bytes() + 1);
@@ -225,8 +226,8 @@ static void reset_threads(int from) {
         if (all_are && !v->started) continue;
         back_ran(t);
         fiber_reset(&v->fiber, life_begin);
-        v->pos = v->spins = v->calls = v->foreigns = v->expired = v->spurious = v->slept = v->visits = 0;
-        v->failed = 0;
+        v->pos = v->spins = v->calls = v->foreigns = v->visits = 0;
+        v->expired = v->spurious = v->slept = v->failed = 0;
         v->dozing = v->pending = v->chosen = false;
         v->started = v->ended = v->parked = v->owes_write = false;
         v->joining = v->plain_loc = -1;
@@ -284,8 +285,8 @@ run_end_t run_once(void) {
             counts.deadlocks++;
             return ending;
         }
-        report_bad_here(BAD_DEADLOCK, "deadlock or lost wake-up: every thread waits, and nobody will "
-                        "write");
+        report_bad_here(BAD_DEADLOCK,
+                        "deadlock or lost wake-up: every thread waits, and nobody will write");
         return RUN_BAD;
     }
     return ending;

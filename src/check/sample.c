@@ -3,9 +3,9 @@
 //
 // The same graphs, built the same way, but each choice is drawn: which thread goes on, which source
 // a read takes, where a write goes. Weak behaviours are drawn as well; each draw is tested for
-// consistency. The second way is PCT (Burckhardt, Kothari, Musuvathi, Nagarakatte, ASPLOS 2010): the
-// thread of highest priority runs, and at DEPTH - 1 events drawn beforehand it falls to the bottom;
-// a bug that needs d ordering constraints is hit with a known least probability.
+// consistency. The second way is PCT (Burckhardt, Kothari, Musuvathi, Nagarakatte, ASPLOS 2010):
+// the thread of highest priority runs, and at DEPTH - 1 events drawn beforehand it falls to the
+// bottom; a bug that needs d ordering constraints is hit with a known least probability.
 #include "check.h"
 
 static uint64_t state;

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: MIT
-// ali.c - what the combining lock must do: every request runs exactly once, alone, and its effect is
-// seen by whoever waits for it; an asynchronous one is never lost.
+// ali.c - what the combining lock must do: every request runs exactly once, alone, and its effect
+// is seen by whoever waits for it; an asynchronous one is never lost.
 //
-//   -DWAYS=RLS -DTHREADS=3   what thread i does: R run, L lock, T trylock, U lock_until, S submit and
-//                            wait, D submit and poll, A submit and leave (main waits for it), X look
-//                            once whether the request of thread 1 is done
+//   -DWAYS=RLS -DTHREADS=3   what thread i does: R run, L lock, T trylock, U lock_until, S submit
+//                            and wait, D submit and poll, A submit and leave (main waits for it), X
+//                            look once whether the request of thread 1 is done
 //   -DCOLD                  nobody has measured the clock's rate before the threads do
 //   -DHL_ALI_CAP=1           how many requests an owner runs for others: that it runs no more is
 //                            asserted, one owner's turn at a time
-//   -DNEXT                   main does not wait for what was submitted and left, but takes and frees the
-//                            lock: "run at the latest by the next operation on the lock"
+//   -DNEXT                   main does not wait for what was submitted and left, but takes and
+//                            frees the lock: "run at the latest by the next operation on the lock"
 #include <assert.h>
 #include <pthread.h>
 #include <stdbool.h>
@@ -105,7 +105,7 @@ int main(void) {
     hl_wait_set(POLICY);
 #endif
 #ifndef COLD
-    (void)hl_ns_to_ticks(1);  // measured here once, not by each thread: a thousandth of the executions
+    (void)hl_ns_to_ticks(1);  // here once, not by each thread: a thousandth of the executions
 #endif
     for (long i = 0; i < THREADS; i++) pthread_create(&thread[i], NULL, work, (void *)i);
     for (int i = 0; i < THREADS; i++) pthread_join(thread[i], NULL);
@@ -120,7 +120,8 @@ int main(void) {
 #else
             if (way == 'A') hl_ali_wait(&lock, &request[i][j]);
 #endif
-            assert(times[i][j] == 1 || ((way == 'T' || way == 'U' || way == 'X') && times[i][j] == 0));
+            bool maybe = way == 'T' || way == 'U' || way == 'X';
+            assert(times[i][j] == 1 || (maybe && times[i][j] == 0));
         }
     assert(!hl_ali_is_locked(&lock));
     return 0;

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: MIT
-// fair.c - phase fairness: a reader that waits gets in after one writer at most, a writer that waits after
-// the readers inside and those let in at once. The lock of rw.h, or the preload's.
+// fair.c - phase fairness: a reader that waits gets in after one writer at most, a writer that
+// waits after the readers inside and those let in at once. The lock of rw.h, or the preload's.
 //
-// main() holds the lock until it has seen, by the lock's own word, who waits: a writer that has closed the
-// gate, a reader that is counted. Then it frees the lock and comes back. Every waiting reader has seen one
-// writer, neither none nor two; and if main() comes back to read, it has seen all.
+// main() holds the lock until it has seen, by the lock's own word, who waits: a writer that has
+// closed the gate, a reader that is counted. Then it frees the lock and comes back. Every waiting
+// reader has seen one writer, neither none nor two; and if main() comes back to read, it has seen
+// all.
 //
-//   -DHELD='W' -DWAITS=RW -DTHEN='R'   main() writes (W) or reads (R); one after the other come who wait;
-//                                      main() writes or reads again
+//   -DHELD='W' -DWAITS=RW -DTHEN='R'   main() writes (W) or reads (R); one after the other come who
+//                                      wait; main() writes or reads again
 //   -DROW                              the lock has a row
 //   -DPOLICY=HL_WAIT_PARK
 //   -DPRELOAD                          the preload's lock; -DKIND=2: readers never pass a writer

@@ -10,9 +10,9 @@
 // check: -D FOLLOW=relaxed --model tso => verified
 // check: -D NEITHER => verified
 //
-// The original alispinlock (Ma Ling, linux-kernel, December 2015) told a requester that its section had
-// been run by a plain store, and the requester watched it by plain loads: right on x86 alone, where
-// stores become visible in order.
+// The original alispinlock (Ma Ling, linux-kernel, December 2015) told a requester that its section
+// had been run by a plain store, and the requester watched it by plain loads: right on x86 alone,
+// where stores become visible in order.
 // check: -D ALI -D DONE=relaxed => race
 // check: -D ALI -D DONE=relaxed --model tso => verified
 // check: -D ALI -D SEEN=relaxed => race
@@ -66,7 +66,8 @@ static void *work(void *arg) {
     for (node_t *n = me;;) {
         ++*n->data;
         node_t *end = n, *next = NULL;
-        bool more = !atomic_compare_exchange_strong_explicit(&tail, &end, NULL, memory_order_release,
+        bool more = !atomic_compare_exchange_strong_explicit(&tail, &end, NULL,
+                                                             memory_order_release,
                                                              memory_order_relaxed);
         while (more && !(next = atomic_load_explicit(&n->next, memory_order_acquire))) {}
         atomic_store_explicit(&n->waiting, 0, ORDER(DONE));

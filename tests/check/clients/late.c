@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 // late.c - a waiter's deadline passes in the queue, and another comes: mcs, nmcs and nmcs4.
 //
-// main() holds the lock until a timed waiter is in its queue, frees it, and takes it again if it can:
-// a waiter that is awake has timed out by then, one that sleeps has been made heir and is overtaken.
-// Then another comes, or the one that gave up comes back. Everybody excludes everybody, and who has no
-// deadline gets in.
+// main() holds the lock until a timed waiter is in its queue, frees it, and takes it again if it
+// can: a waiter that is awake has timed out by then, one that sleeps has been made heir and is
+// overtaken. Then another comes, or the one that gave up comes back. Everybody excludes everybody,
+// and who has no deadline gets in.
 //
 //   -DLOCK=nmcs
 //   -DAGAIN=1                 nobody else comes: who has given up tries again, without a deadline

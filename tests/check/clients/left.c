@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT
-// left.c - threads that are stopped between joining a queue and linking themselves (HL_SUSPENDABLE): nmcs
-// and nmcs4.
+// left.c - threads that are stopped between joining a queue and linking themselves
+// (HL_SUSPENDABLE): nmcs and nmcs4.
 //
-// `first` frees the lock while `second` is stopped, and `second` leaves the queue while `third` is: both
-// find out that they are first, and `third` frees the node of `second`, which `first` claims as it comes
-// back. There it must find nothing of what `second` wrote. The steps are kept by looks that order nothing.
+// `first` frees the lock while `second` is stopped, and `second` leaves the queue while `third` is:
+// both find out that they are first, and `third` frees the node of `second`, which `first` claims
+// as it comes back. There it must find nothing of what `second` wrote. The steps are kept by looks
+// that order nothing.
 //
 //   -DEARLY       `first` comes back while `third` is stopped: no node is free yet
 //   -DLOCK=nmcs -DHL_SUSPENDABLE=1 -DHL_POOL_NODES=4

@@ -3,9 +3,9 @@
 //
 //   -DLOCK=nmcs -DTHREADS=3 -DSECTIONS=1    which lock, how many threads, sections of each
 //   -DWAYS=LUT                              how thread i, section j enters: L lock, U lock_until,
-//                                           T trylock, R run (ali alone), Y take it if it is free, though
-//                                           it be for the heir (nmcs and nmcs4, -DRESERVED); repeated as
-//                                           needed
+//                                           T trylock, R run (ali alone), Y take it if it is free,
+//                                           though it be for the heir (nmcs and nmcs4, -DRESERVED);
+//                                           repeated as needed
 //   -DCOLD                  nobody has measured the clock's rate before the threads do
 //   -DPOLICY=HL_WAIT_PARK                   the wait policy
 //   -DLAST_FREES                            the lock stands in memory that the last user frees
@@ -95,7 +95,7 @@ int main(void) {
     hl_wait_set(POLICY);
 #endif
 #ifndef COLD
-    (void)hl_ns_to_ticks(1);  // measured here once, not by each thread: a thousandth of the executions
+    (void)hl_ns_to_ticks(1);  // here once, not by each thread: a thousandth of the executions
 #endif
     for (long i = 0; i < THREADS; i++) pthread_create(&thread[i], NULL, work, (void *)i);
     for (int i = 0; i < THREADS; i++) {

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: MIT
 // order.c - order of arrival: who has been seen to wait enters before whoever comes later.
 //
-// main() holds the lock. It lets a thread come only when it has seen, by the lock's own word, that the
-// one before waits; then it frees the lock. They must enter as 1, 2, 3: strictly for ticket, and for
-// the others while all are awake, so the policy is to spin.
+// main() holds the lock. It lets a thread come only when it has seen, by the lock's own word, that
+// the one before waits; then it frees the lock. They must enter as 1, 2, 3: strictly for ticket,
+// and for the others while all are awake, so the policy is to spin.
 //
 //   -DLOCK=nmcs -DTHREADS=2     which lock, how many come
 //   -DLATE=0                    main() sees the last one wait as well before it frees the lock
 //   -DWAYS=LU                   how thread i enters: L lock, U lock_until, R run (ali alone)
-//   -DFLAG                      mcsflag and qspin: the first thread waits when it stands in the queue
-//                               and has closed the door, with which it begins to compete
+//   -DFLAG                      mcsflag and qspin: the first thread waits when it stands in the
+//                               queue and has closed the door, with which it begins to compete
 #include <assert.h>
 #include <pthread.h>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// ours.h - the lock that a program is about, chosen when it is built: -DLOCK=nmcs, or the one defined
-// before this is included. OF(_lock)(&lock N) locks it; N is a node's place for the one lock that
-// takes a node (-DNODE), which NODE_DECL declares.
+// ours.h - the lock that a program is about, chosen when it is built: -DLOCK=nmcs, or the one
+// defined before this is included. OF(_lock)(&lock N) locks it; N is a node's place for the one
+// lock that takes a node (-DNODE), which NODE_DECL declares.
 #ifndef OURS_H
 #define OURS_H
 

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: MIT
-// preload_cond.c - the preload's condition variable: no wake-up is lost, none is needed twice, and the object
-// may go once nobody waits. The code is src/preload/cond.c as it is; below it a mutex of ours and a
-// semaphore that may be interrupted, or time out, when the clock jumps.
+// preload_cond.c - the preload's condition variable: no wake-up is lost, none is needed twice, and
+// the object may go once nobody waits. The code is src/preload/cond.c as it is; below it a mutex of
+// ours and a semaphore that may be interrupted, or time out, when the clock jumps.
 //
-//   -DWAYS=WS        what each thread does: W takes an item, waiting for it; T the same by a deadline; S adds
-//                    one item and signals with the mutex held, s after it was unlocked; B adds an
-//                    item for each W and T and broadcasts, b the same after it was unlocked
-//   -DLAST_FREES     who has woken all destroys and frees the condition variable, while they are still on
-//                    their way out: W, T and one B
+//   -DWAYS=WS        what each thread does: W takes an item, waiting for it; T the same by a
+//                    deadline; S adds one item and signals with the mutex held, s after it was
+//                    unlocked; B adds an item for each W and T and broadcasts, b the same after it
+//                    was unlocked
+//   -DLAST_FREES     who has woken all destroys and frees the condition variable, while they are
+//                    still on their way out: W, T and one B
 //   -DPOLICY=HL_WAIT_PARK
 #include <assert.h>
 #include <errno.h>
@@ -31,8 +32,8 @@
 
 #include "hotlock/park.h"
 
-// The semaphore: of the program's own atomics, so that a post to a waiter that has gone shows. A wait
-// fails, as libc's may, when the clock jumps meanwhile.
+// The semaphore: of the program's own atomics, so that a post to a waiter that has gone shows. A
+// wait fails, as libc's may, when the clock jumps meanwhile.
 typedef HL_ATOMIC(uint32_t) count_t;
 
 static int wait_or(sem_t *s, int error) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// preload_rest.h - what stands in for the rest of the preload where one file of it is checked: all is
-// ours, nobody forks, mutexes are park locks.
+// preload_rest.h - what stands in for the rest of the preload where one file of it is checked: all
+// is ours, nobody forks, mutexes are park locks.
 #ifndef PRELOAD_REST_H
 #define PRELOAD_REST_H
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
-// preload_rwlock.c - the preload's reader-writer lock: writers alone, readers see what they wrote, a
-// read lock may be taken again, all end. The code is src/preload/rwlock.c as it is, with the slices in
-// which a writer waits and its way past a gate that another has closed.
+// preload_rwlock.c - the preload's reader-writer lock: writers alone, readers see what they wrote,
+// a read lock may be taken again, all end. The code is src/preload/rwlock.c as it is, with the
+// slices in which a writer waits and its way past a gate that another has closed.
 //
-//   -DWAYS=WR        what each thread does: W write, R read, N read and read again inside, U write by a
-//                    deadline, V read by a deadline, T try to write, t try to read
+//   -DWAYS=WR        what each thread does: W write, R read, N read and read again inside, U write
+//                    by a deadline, V read by a deadline, T try to write, t try to read
 //   -DKIND=2         the lock's kind: 2 does not let a reader in again past a waiting writer
 //   -DPOLICY=HL_WAIT_PARK
 #include <assert.h>

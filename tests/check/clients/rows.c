@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 // rows.c - a row passes from one reader-writer lock to another: there is only one (rw.h).
 //
-// The first thread leaves the row of lock `a` with counters that are not zero but whose sum is: it reads,
-// gives the lock the row, leaves by it, and takes it back by writing. Then `b` gets the row, and the first
-// thread reads there while the second writes. Whose counters are read as they were before `a` had the
-// row adds up to nobody inside.
+// The first thread leaves the row of lock `a` with counters that are not zero but whose sum is: it
+// reads, gives the lock the row, leaves by it, and takes it back by writing. Then `b` gets the row,
+// and the first thread reads there while the second writes. Whose counters are read as they were
+// before `a` had the row adds up to nobody inside.
 //
 //   -DKEEPS          the first thread gives `b` the row as well, else the second
 //   -DFAILS          the first claims the row once more and cannot use it
@@ -19,7 +19,8 @@
 
 static hl_rw_t a, b;
 static int first, second;
-static HL_ATOMIC(int) turn;  // orders nothing but the schedule; NONE: the row of `a` was not yet seen free
+// Orders nothing but the schedule; NONE: the row of `a` was not yet seen free.
+static HL_ATOMIC(int) turn;
 enum { START, PASSED, GIVEN, NONE };
 
 // As the reader that has lost a compare-exchange does.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// wait.c - sleeping and being woken: mutex and condition variable, futex, and their classic mistakes.
+// wait.c - sleeping and being woken: mutex and condition variable, futex, and their classic
+// mistakes.
 // check: -D CONDITION => verified
 // check: -D CONDITION -D IF => assert
 // check: -D CONDITION -D IF --spurious 0 => verified

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// back.c - what a program keeps where, before it comes to a choice and after: a run that begins at a
-// choice of an earlier one must find all of it as it was.
+// back.c - what a program keeps where, before it comes to a choice and after: a run that begins at
+// a choice of an earlier one must find all of it as it was.
 // check: --model c11 => verified 8
 // check: --model tso => verified 8
 // check: --outcomes => 1 x  21 6$

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// big.c - a program with thousands of events, for random and pct searches. LATE: in the end one thread
-// no longer locks. A relaxed ORDER: only weak memory shows that.
+// big.c - a program with thousands of events, for random and pct searches. LATE: in the end one
+// thread no longer locks. A relaxed ORDER: only weak memory shows that.
 // check: --search random --samples 8 => sampled 8
 // check: --search random --samples 100000 --time-limit 0.2 => the time limit of
 // check: --search pct --samples 20 => sampled 18

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// preempt.c - a bug that two preemptions are needed for: the reader must come between the stores, and
-// the second store between the reads.
+// preempt.c - a bug that two preemptions are needed for: the reader must come between the stores,
+// and the second store between the reads.
 // check: --samples 5 => --samples is about single executions; give --search
 // check: --model sc => assert
 // check: --model sc --search plain => assert

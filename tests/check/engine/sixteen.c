@@ -69,7 +69,8 @@ static void *work(void *again)
     node_t *a = pop();
     use(a, 1);
     if (!again) return 0;
-    node_t *b = pop(); // both, and the first one back: the top is as it was, what lies below it is not
+    // Both, and the first one back: the top is as it was, what lies below it is not.
+    node_t *b = pop();
     use(b, 1);
     use(a, -1);
     if (a) push(a);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// tries.c - loops that come to the same load again and are no waits: one counts its tries, one changes
-// what it reads.
+// tries.c - loops that come to the same load again and are no waits: one counts its tries, one
+// changes what it reads.
 // check: --model c11 => verified 4
 // check: --model sc => verified 4
 #include <assert.h>
