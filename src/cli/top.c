@@ -53,7 +53,7 @@ typedef struct {
 enum {
     KEY_LOCK = 0x5000, KEY_PRELOAD, KEY_TIME, KEY_LIMIT, KEY_STACKS, KEY_DETAIL, KEY_FORMAT,
     KEY_LIVE, KEY_SYMBOLS, KEY_WORKLOAD, KEY_SWEEP, KEY_HZ,
-    KEY_COUNTERS
+    KEY_COUNTERS, KEY_UPROBES
 };
 
 // ------------------------------------------------------------------------- options
@@ -62,6 +62,8 @@ static const struct argp_option options[] = {
     {"all", 'a', NULL, 0, "Watch the kernel's locks, of the whole machine", 1},
     {"counters", KEY_COUNTERS, "PID", 0,
      "Only read what a running program counts of its named locks (hotlock/count.h), at once", 1},
+    {"uprobes", KEY_UPROBES, NULL, 0,
+     "With -p: count every lock call and time every hold, at the cost of some microseconds each", 1},
     {"time", KEY_TIME, "SECONDS", 0, "Stop after so long (default: at the end, or at Ctrl-C)", 1},
     {"lock", KEY_LOCK, "NAME[,POLICY]", 0,
      "Run CMD under this lock instead of its own (see hotlock locks)", 1},
@@ -132,6 +134,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
         return 0;
     case 'a':
         c->all = true;
+        return 0;
+    case KEY_UPROBES:
+        c->uprobes = true;
         return 0;
     case 'o':
         add_save(o, arg);
@@ -217,6 +222,9 @@ static void check(options_t *o)
         cli_bad("--counters only reads; leave -p, -a and -- CMD out");
     if (c->command && c->pid)
         cli_bad("-- CMD cannot go with -p; watch one of them");
+    if (c->uprobes && !c->pid)
+        cli_bad("--uprobes needs a running process; give -p PID, or leave it out: -- CMD counts "
+                "every call anyway");
     if ((c->lock || c->preload) && !c->command)
         cli_bad("--lock and --preload need a program to start; write it after --");
     int terminal = o->live ? open("/dev/tty", O_RDWR | O_CLOEXEC) : STDIN_FILENO;

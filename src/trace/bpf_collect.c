@@ -47,10 +47,14 @@ static void fill(const watch_t *w, const char *what, profile_t *p)
     p->how = w->kernel && w->process
                  ? "BPF: waits for the kernel's locks, and the program's sleeps, exact; stacks, "
                    "spinning and holding from samples; free acquisitions are not seen"
-             : w->kernel ? "BPF: waits for the kernel's locks, exact; spinning from samples of "
-                           "every processor; free acquisitions are not seen"
-                         : "BPF: sleeps are exact; stacks, spinning and holding are from samples; "
-                           "acquisitions of a free lock are not seen";
+             : w->kernel
+                 ? "BPF: waits for the kernel's locks, exact; spinning from samples of "
+                   "every processor; free acquisitions are not seen"
+             : w->options->uprobes
+                 ? "BPF: every lock call was counted and every hold timed, which slowed the program; "
+                   "sleeps are exact; stacks and spinning are from samples"
+                 : "BPF: sleeps are exact; stacks, spinning and holding are from samples; "
+                   "acquisitions of a free lock are not seen";
     if (w->process)
         process_watch_fill(w->process, p);
     if (w->kernel)

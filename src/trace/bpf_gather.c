@@ -285,6 +285,14 @@ static void work_on_tick(gather_t *g, const record_t *r)
         }
 }
 
+// What the kernel wrote over, to see the function return.
+static void put_back(record_t *r)
+{
+    uint64_t at = r->head.back_at - r->regs[REGISTER_SP], back = r->head.back;
+    if (r->head.back_at && at + sizeof back <= (uint64_t)r->head.chunks * RECORD_CHUNK)
+        memcpy(r->stack + at, &back, sizeof back);
+}
+
 void gather_record(gather_t *g, const void *record, size_t bytes)
 {
     const record_t *r = record;
@@ -310,7 +318,10 @@ void gather_record(gather_t *g, const void *record, size_t bytes)
         g->queue = cli_grow(g->queue, g->queue_room, sizeof *g->queue);
     }
     g->queue[g->queued] = (queued_t){cli_alloc(keep), keep};
-    memcpy(g->queue[g->queued++].record, r, keep);
+    memcpy(g->queue[g->queued].record, r, keep);
+    if (r->head.kind == RECORD_WAITER)
+        put_back(g->queue[g->queued].record);
+    g->queued++;
     g->queue_bytes += keep;
 }
 

@@ -12,6 +12,7 @@
 #include <bpf/libbpf.h>
 
 #include "../cli/cli.h"
+#include "bpf_calls.h"
 #include "bpf_gather.h"
 #include "bpf_watch.h"
 #include "program.skel.h"
@@ -26,6 +27,7 @@ struct process_watch {
     unsigned hz;
     int ended; // a descriptor that tells
     struct program_bpf *bpf;
+    calls_t *calls; // NULL: not asked
     struct ring_buffer *ring;
     bpf_timers_t timers;
     gather_t *gather;
@@ -76,7 +78,7 @@ static __u32 ring_bytes(void)
     return bytes;
 }
 
-static void load(process_watch_t *w)
+static void load(process_watch_t *w, bool uprobes)
 {
     bpf_collect_complaints();
     w->bpf = program_bpf__open();
@@ -84,6 +86,7 @@ static void load(process_watch_t *w)
         cli_bad("the BPF programs cannot be opened: %s", bpf_complaint());
     w->bpf->rodata->target = (__u32)w->pid;
     w->bpf->rodata->stack_rate = STACK_RATE;
+    w->bpf->rodata->uprobes = uprobes;
     bpf_map__set_max_entries(w->bpf->maps.ring, ring_bytes());
     bpf_map__set_max_entries(w->bpf->maps.sums, bpf_entries(sizeof(futex_sums_t), LOCKS_MOST));
     if (!w->hz)
@@ -110,9 +113,11 @@ process_watch_t *process_watch_start(const top_options_t *o)
     w->gather = gather_new(o->pid, o->symbols);
     if (w->ended < 0 || !w->gather)
         cli_bad("process %d has ended", (int)o->pid);
-    load(w);
+    load(w, o->uprobes);
     if (w->hz)
         symbols_kernel(0, NULL); // read now, and not while the program is watched
+    if (o->uprobes)
+        w->calls = calls_start(o->pid, bpf_map__fd(w->bpf->maps.calling), instead);
     read_cpu(w->pid, &w->user, &w->system, &w->threads);
     if (program_bpf__attach(w->bpf) != 0)
         cli_bad("the scheduler's tracepoints cannot be attached to: %s; %s", bpf_complaint(),
@@ -127,6 +132,7 @@ void process_watch_stop(process_watch_t *w)
 {
     if (!w)
         return;
+    calls_stop(w->calls);
     bpf_timers_stop(&w->timers);
     glance_stop(w->glance);
     ring_buffer__free(w->ring);
@@ -198,6 +204,7 @@ void process_watch_fill(process_watch_t *w, profile_t *p)
     p->system_s = w->system_now - w->system;
     p->threads = w->threads;
     gather_fill(w->gather, p, w->hz);
+    calls_fill(w->calls, p);
     if (!glance_prompt(w->glance))
         profile_note(p, "hold times are too high: looking at locks at the right moment needs "
                         "CAP_SYS_NICE (run it as root)");

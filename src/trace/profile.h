@@ -168,6 +168,7 @@ typedef struct {
 typedef struct {
     pid_t pid;               // -p; 0: none
     bool all;                // -a
+    bool uprobes;            // --uprobes: with -p, count every lock call
     char **command;          // -- CMD; NULL: none
     const char *lock;        // --lock: run CMD under this lock; NULL: its own
     const char *preload;     // --preload: another lock library

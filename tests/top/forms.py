@@ -258,6 +258,7 @@ def bad():
     top = (HOTLOCK, "top")
     check_bad("nothing to watch", "give -- CMD", *top)
     check_bad("two things to watch", "watch one of them", *top, "-p", "1", "--", PLANTED, "idle")
+    check_bad("probes without a process", "give -p PID", *top, "--uprobes", "--", PLANTED, "idle")
     check_bad("no such program", "./none", *top, "--", "./none")
     check_bad("a static program", "static", *top, "--", STATIC)
     check_bad("unknown form", "nearest is 'json'", *top, "--format", "jsn", "--", PLANTED, "idle")

@@ -161,18 +161,23 @@ def sqlite():
 # for each shard, of which all reads of one table use the same (leveldb 1.23, db/db_impl.cc,
 # db/table_cache.cc, util/cache.cc).
 
-SECONDS = 2
+SECONDS, TRIES = 2, 8
 
 
 def leveldb():
-    inside, outside = watch("leveldb", [DRIVERS["leveldb"], "--threads", "4", "--seconds",
-                                        str(SECONDS), "--keys", "20000"])
-    if not inside:
-        return
-    first = often(inside)[:2]
-    check("leveldb: the two locks of every read are waited for most, and named by who takes them",
+    # Who takes them is known of locks that were waited for: where two threads hardly ever run at
+    # once, that takes more than one run.
+    for _ in range(TRIES):
+        inside, outside = watch("leveldb", [DRIVERS["leveldb"], "--threads", "4", "--seconds",
+                                            str(SECONDS), "--keys", "20000"])
+        if not inside:
+            return
+        first = sorted(inside["locks"], key=lambda l: -l["acquisitions"])[:2]
+        if all(l["contended"] >= 5 for l in first):
+            break
+    check("leveldb: the two locks of every read are taken most, and named by who takes them",
           None if all(l["name"].startswith("taken in leveldb_get") for l in first)
-          else rows(inside))
+          else ([row(l) for l in first], rows(inside)))
     # leveldb_get <- DB::Get() <- the lock: no frame of the library's own lies between.
     direct = [l for l in first if any(frames(s)[1:2] == ["leveldb_get"] for s in l["stacks"])]
     check("leveldb: one is the database's own", None if len(direct) == 1 else rows(inside))

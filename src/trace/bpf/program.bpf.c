@@ -14,6 +14,7 @@
 char LICENSE[] SEC("license") = "Dual MIT/GPL";
 
 const volatile __u32 target = 0;      /* the program */
+const volatile bool uprobes = false; /* calls.bpf.c is there too */
 const volatile __u32 stack_rate = 16; /* stacks per processor and tenth of a second */
 
 typedef struct {
@@ -105,6 +106,13 @@ struct {
     __uint(max_entries, 8 << 20);
 } ring SEC(".maps");
 
+struct {
+    __uint(type, BPF_MAP_TYPE_HASH);
+    __uint(max_entries, 16384);
+    __type(key, __u32);
+    __type(value, call_t);
+} calling SEC(".maps");
+
 static __always_inline void drop(__u32 reason)
 {
     __u64 *count = bpf_map_lookup_elem(&drops, &reason);
@@ -189,6 +197,11 @@ static __always_inline void send_stack(record_kind_t kind, __u32 tid, const wait
     r->head.id = w->id;
     r->head.address = w->address;
     r->head.time = kind == RECORD_WAITER ? w->begin : w->woken;
+    const call_t *c = uprobes ? bpf_map_lookup_elem(&calling, &tid) : 0;
+    if (c && kind == RECORD_WAITER) {
+        r->head.back = c->back;
+        r->head.back_at = c->back_at;
+    }
     snapshot((record_short_t *)r, RECORD_STACK / RECORD_CHUNK, regs);
     bpf_ringbuf_submit(r, BPF_RB_NO_WAKEUP);
 }

@@ -34,6 +34,7 @@ typedef struct {
     __u64 wait;    /* RECORD_END: nanoseconds off the processor */
     __u64 handoff; /* RECORD_END: of these, from being woken to running */
     __u64 time;
+    __u64 back, back_at; /* RECORD_WAITER: what belongs there on the stack; 0: what is there */
     __u64 kernel[RECORD_KERNEL_FRAMES]; /* RECORD_TICK in the kernel: its frames; 0 ends them */
 } record_head_t;
 
@@ -73,6 +74,29 @@ typedef struct {
     __u64 histogram[RECORD_HISTOGRAM];
     __u64 handoff_histogram[RECORD_HISTOGRAM];
 } futex_sums_t;
+
+/* Per lock and processor, where every call traps: exact. */
+typedef struct {
+    __u64 acquisitions;
+    __u64 reads;
+    __u64 holds; /* that were begun and ended while watched */
+    __u64 hold;
+    __u64 longest;
+    __u64 kind; /* CALL_MUTEX... */
+    __u64 histogram[RECORD_HISTOGRAM];
+} call_sums_t;
+
+/* The call of a lock that a thread is inside, where calls trap. The kernel then writes another
+ * address to return to onto the stack. */
+typedef struct {
+    __u64 lock;
+    __u64 cookie;        /* CALL_... */
+    __u64 back, back_at; /* 0: not known */
+} call_t;
+
+/* What a probe is of. */
+enum { CALL_MUTEX = 0, CALL_RWLOCK = 1, CALL_KIND = 1, CALL_READS = 2, CALL_WAITS = 4 };
+#define CALL_OWNER_DIED 130 /* EOWNERDEAD: taken all the same */
 
 /* Events that were not kept, by reason. */
 enum {

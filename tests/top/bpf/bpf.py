@@ -20,8 +20,8 @@ import tempfile
 
 sys.path[:0] = [str(pathlib.Path(__file__).parents[2] / "workloads"),
                 str(pathlib.Path(__file__).parents[1])]
-from parts import run_parts  # noqa: E402
-from tap import check, done, run  # noqa: E402
+from parts import counts, run_parts  # noqa: E402
+from tap import PATIENCE, check, done, run  # noqa: E402
 
 HOTLOCK, PLANTED, SCENES = sys.argv[1:4]  # SCENES: ../planted.c
 LOCKS = ["registry", "session", "table", "gate", "turnstile"]
@@ -131,6 +131,8 @@ def check_figures(result, measured, wall, cpu):
 
 def stacks(lock, role):
     """Function names, without what the compiler adds to a copy of its own."""
+    if not lock:
+        return []
     return [[(f["function"] or "?").split(".")[0] for f in s["frames"]]
             for s in lock["stacks"] if s["role"] == role]
 
@@ -171,6 +173,34 @@ def check_program(folder):
     planted.end()
 
 
+def check_uprobes(folder):
+    """Every call counted from outside, to the last: the program counts them too."""
+    go, file = pathlib.Path(folder) / "go", pathlib.Path(folder) / "taken"
+    with subprocess.Popen([SCENES, "rate"], env=dict(os.environ, GO=go, TRUTH=file),
+                          stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as program:
+        watcher = subprocess.Popen([HOTLOCK, "top", "-p", str(program.pid), "--uprobes", "--json"],
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        while watcher.poll() is None and not counts(watcher.pid, "perf_event"):
+            os.sched_yield()
+        go.touch()
+        text, error = watcher.communicate(timeout=PATIENCE)
+    check("lock calls can be counted from outside", watcher.returncode and error)
+    locks = json.loads(text)["locks"] if text else []
+    truth = json.loads(file.read_text())
+    four = [l for l in locks if l["name"].startswith("four[")]
+    check("every acquisition of each lock is, while the program runs", None if len(four) == 4 and
+          sum(l["acquisitions"] for l in four) == truth["taken"] else
+          (truth["taken"], [(l["name"], l["acquisitions"]) for l in locks]))
+    check("holds are, too", None if four and all(l["hold_samples"] == l["acquisitions"] and
+          l["hold_ns"] and l["hold_worst_ns"] for l in four) else four)
+    planted = Planted(folder)
+    result, problem = top("-p", planted.pid, "--uprobes", "--time", "3")
+    check("and waits and stacks are what they are without", problem)
+    if result:
+        check_stacks(result)
+    planted.end()
+
+
 def check_kernel(folder):
     planted = Planted(folder)
     result, problem = top("-a", "-p", planted.pid, "--time", "2")
@@ -179,11 +209,12 @@ def check_kernel(folder):
         names = {l["name"]: l["kind"] for l in result["locks"]}
         check("the kernel's lock of the address space is there and named",
               names.get("mmap_lock of planted") != "kernel rwsem" and str(names))
-        lock = next((l for l in result["locks"] if l["name"] == "mmap_lock of planted"), None)
-        holders = {f["function"] for s in (lock or {"stacks": []})["stacks"]
-                   if s["role"] == "holder" for f in s["frames"]}
-        check("it is the program itself that had it", None if holders ==
-              {f"planted (process {planted.pid})"} else holders)
+        # Another program of that name may run.
+        holders = [{f["function"] for s in l["stacks"] if s["role"] == "holder"
+                    for f in s["frames"]}
+                   for l in result["locks"] if l["name"] == "mmap_lock of planted"]
+        check("it is the program itself that had it", None if
+              {f"planted (process {planted.pid})"} in holders else holders)
         check("and in the same table the program's", NAMES["registry"] not in names and str(names))
     planted.end()
 
@@ -324,7 +355,21 @@ def check_refusals(folder):
 def programs():
     """Numbers of hotlock's BPF programs that are loaded."""
     listed = json.loads(run("bpftool", "prog", "show", "--json").stdout)
-    return {p["id"] for p in listed if p.get("name") in ("switched", "waking", "tick")}
+    return {p["id"] for p in listed if p.get("name") in (
+        "switched", "waking", "tick", "lock_begins", "lock_ends", "wait_begins", "unlock_begins")}
+
+
+def code_of(pid):
+    """What stands in the program's memory where its code is: --uprobes writes there."""
+    code = {}
+    with open(f"/proc/{pid}/maps", encoding="utf-8") as maps, open(f"/proc/{pid}/mem", "rb") as mem:
+        for line in maps:
+            span, rights, *_, path = line.split()
+            if rights == "r-xp" and path.startswith("/"):
+                start, end = (int(n, 16) for n in span.split("-"))
+                mem.seek(start)
+                code[span, path] = hash(mem.read(end - start))
+    return code
 
 
 def programs_left(others):
@@ -339,15 +384,15 @@ def programs_left(others):
 
 def check_untouched(folder):
     planted, others = Planted(folder), programs()
-    code = {(l.split()[0], l.split()[1]) for l in open(f"/proc/{planted.pid}/maps")
-            if "r-xp" in l or "r--p" in l}
+    code = code_of(planted.pid)
     problem, work = "", planted.truth().work
     for i in range(TIMES // 4):
         # Four at a time, and some of them killed without a chance to clean up.
         four = [subprocess.Popen([HOTLOCK, "top", "-p", planted.pid, "--time", "0.01", "--json",
-                                  "--frequency", "50" if i % 2 else "0"],
+                                  "--frequency", "50" if i % 2 else "0",
+                                  *(["--uprobes"] if i % 5 == 0 and k in (1, 2) else [])],
                                  stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
-                for _ in range(4)]
+                for k in range(4)]
         if i % 5 == 0:
             four[1].send_signal(signal.SIGKILL)
         for p in four:
@@ -360,16 +405,16 @@ def check_untouched(folder):
             break
         work = now
     check(f"attaching {TIMES} times works", problem)
-    after = {(l.split()[0], l.split()[1]) for l in open(f"/proc/{planted.pid}/maps")
-             if "r-xp" in l or "r--p" in l}
-    check("its code is where it was", code - after and f"gone: {code - after}")
+    left = programs_left(others)
+    check("no BPF program is left", left and f"{left} are")
+    after = code_of(planted.pid)
+    changed = [k for k in code if code[k] != after.get(k)]
+    check("its code is where it was, and what it was", changed)
     status = open(f"/proc/{planted.pid}/status").read()
     check("nobody traces it", "TracerPid:\t0\n" not in status and status)
     check("it worked all the time", not work and "no work done")
     end = planted.end()
     check("it ends as if nothing had happened", end != ("ended well", 0) and str(end))
-    left = programs_left(others)
-    check("no BPF program is left", left and f"{left} are")
 
 
 def watching(top_process, planted):
@@ -415,7 +460,7 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         def of(part):
             return functools.wraps(part)(lambda: part(folder))
-        run_parts(of(check_program), of(check_kernel), check_bucket, check_globals,
+        run_parts(of(check_program), of(check_uprobes), of(check_kernel), check_bucket, check_globals,
                   *map(of, (check_stripped, check_refusals, check_interrupt, check_untouched)))
     done()
 
