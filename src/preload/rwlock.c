@@ -85,9 +85,24 @@ static bool is_recursive(const rwlock_t *o) {
     return hl_load(&o->kind) != PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP;
 }
 
+// Past the writer at the gate, if it leaves a free lock alone; false: it is not free.
+static bool read_past(hl_rw_t *l) {
+    uint64_t s = hl_load(&l->state);
+    return (s & HL_RW_GATE) && !(s & HL_RW_WRITER) && !hl_rw_inside(s) && hl_rw_enter(l, s);
+}
+
+// Stands aside for writers, in slices, for a signal may have suspended the one at the gate.
+static bool read_aside(hl_rw_t *l, uint64_t deadline_ns) {
+    hlp_slice_t s = {HLP_SLICE_LEAST_NS, deadline_ns};
+    while (!hl_rw_read_lock_until(l, hlp_next_slice(&s)) && !read_past(l))
+        if (hl_past(deadline_ns)) return false;
+    return true;
+}
+
 static bool read_until(rwlock_t *o, uint64_t deadline_ns) {
-    uint64_t patience = !is_recursive(o) ? HL_NO_DEADLINE : read_locks ? 0 : PATIENCE_NS;
-    bool got = hl_rw_read_lock_patient(&o->lock, patience, deadline_ns);
+    uint64_t patience = read_locks ? 0 : PATIENCE_NS;
+    bool got = is_recursive(o) ? hl_rw_read_lock_patient(&o->lock, patience, deadline_ns)
+                               : read_aside(&o->lock, deadline_ns);
     read_locks += got;
     return got;
 }
@@ -95,7 +110,7 @@ static bool read_until(rwlock_t *o, uint64_t deadline_ns) {
 static int tryrdlock(rwlock_t *o) {
     // Past a waiting writer, as libc: only the third kind gives way.
     bool got = is_recursive(o) ? hl_rw_read_lock_patient(&o->lock, 0, 0)
-                               : hl_rw_read_trylock(&o->lock);
+                               : hl_rw_read_trylock(&o->lock) || read_past(&o->lock);
     read_locks += got;
     return got ? 0 : EBUSY;
 }
@@ -107,21 +122,12 @@ static int rdlock(rwlock_t *o) {
 }
 
 // ------------------------------------------------------------------------- writing
-// Takes a lock that the writer at the gate leaves alone; false: it is not free. To that writer it
-// is as if another had been in when it came to the gate. Not with a row, which is that writer's to
-// give back.
-static bool pass_the_gate(hl_rw_t *l) {
-    uint64_t s = hl_load(&l->state), kept = HL_RW_WAITING | HL_RW_PHASE | HL_RW_GATE | HL_RW_ASLEEP;
-    return (s & HL_RW_GATE) && !(s & (HL_RW_WRITER | HL_RW_ROW | HL_RW_READERS)) &&
-           hl_cas_acq(&l->state, s, (s & kept) | HL_RW_WRITER);
-}
-
 // Up to the gate in slices, for a signal may have suspended the writer that stands there. True: at
 // the gate, or *passed it.
 static bool reach_the_gate(hl_rw_t *l, uint64_t deadline_ns, bool *passed) {
     hlp_slice_t s = {HLP_SLICE_LEAST_NS, deadline_ns};
     while (!hl_park_lock_until(&l->writers, hlp_next_slice(&s))) {
-        if ((*passed = pass_the_gate(l))) return true;
+        if ((*passed = hl_rw_pass(l))) return true;
         if (hl_past(deadline_ns)) return false;
     }
     return true;
@@ -133,16 +139,6 @@ static __attribute__((noinline)) bool write_slow(hl_rw_t *l, uint64_t deadline_n
     return passed || hl_rw_lock_at_gate(l, deadline_ns);
 }
 
-// As hl_rw_trylock(). With a row only the gate shows whether readers are inside.
-static bool try_to_write(hl_rw_t *l) {
-    for (;;) {
-        uint64_t s = hl_load(&l->state);
-        if (s & HL_RW_ROW) return write_slow(l, 0);
-        if (s & (HL_RW_CLOSED | HL_RW_READERS)) return pass_the_gate(l);
-        if (hl_cas_acq(&l->state, s, s | HL_RW_WRITER)) return true;
-    }
-}
-
 static bool write_until(rwlock_t *o, uint64_t deadline_ns) {
     bool got = hl_rw_lock_fast(&o->lock) || write_slow(&o->lock, deadline_ns);
     if (got) hl_store(&o->writer, hlp_self());
@@ -150,7 +146,7 @@ static bool write_until(rwlock_t *o, uint64_t deadline_ns) {
 }
 
 static int trywrlock(rwlock_t *o) {
-    if (!try_to_write(&o->lock)) return EBUSY;
+    if (!hl_rw_pass(&o->lock)) return EBUSY;
     hl_store(&o->writer, hlp_self());
     return 0;
 }
@@ -204,7 +200,7 @@ static int rwlock_init(pthread_rwlock_t *rw, const pthread_rwlockattr_t *attr) {
 static int rwlock_destroy(pthread_rwlock_t *rw) {
     if (!is_ours(rw)) return hlp_libc()->pthread_rwlock_destroy(rw);
     rwlock_t *o = ours(rw);
-    if (hl_load(&o->lock.state) & HL_RW_ROW && try_to_write(&o->lock)) hl_rw_unlock(&o->lock);
+    if (hl_load(&o->lock.state) & HL_RW_ROW && hl_rw_pass(&o->lock)) hl_rw_unlock(&o->lock);
     return 0;
 }
 

@@ -5,6 +5,8 @@
 #include <sched.h>
 #include <setjmp.h>
 #include <signal.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/time.h>
 #include <unistd.h>
 
@@ -151,6 +153,7 @@ static void stop_the_world(int (*lock)(void *), int (*unlock)(void *), void *obj
 
 static int lock_spin(void *s) { return pthread_spin_lock(s); }
 static int unlock_spin(void *s) { return pthread_spin_unlock(s); }
+static int lock_to_read(void *rw) { return pthread_rwlock_rdlock(rw); }
 static int lock_to_write(void *rw) { return pthread_rwlock_wrlock(rw); }
 static int unlock_rw(void *rw) { return pthread_rwlock_unlock(rw); }
 
@@ -187,53 +190,144 @@ SCENARIO(stop_one_waiter) {
 
 #if defined(__x86_64__)
 // A waiter is suspended after each instruction of its arrival in turn: before, while and after it
-// joins a queue, and asleep. `behind`: another waits already, and must get its turn as well.
-// Waiters that spin never sleep: so many instructions; the queue locks' waiters join their queue
-// after some 430 to 570.
-enum { JOIN_STEPS = 400, ARRIVAL_STEPS = 600 };
+// joins a queue, and asleep. Then whoever held the lock leaves it, and all others get their turn.
+typedef struct {
+    void *object;
+    int (*hold)(void *);          // main(), as the other arrives
+    int (*arrive)(void *);
+    int (*ahead)(void *);         // another that waits already, and must get its turn as well; or NULL
+    int (*turn)(void *);          // main() afterwards: every way to lock and unlock
+    int (*try_turn)(void *);      // and to try, if nobody runs who may be in between; or NULL
+    int (*unlock)(void *);
+} arrival_t;
+static const arrival_t *arrival;
+
 static void suspend_here(void) { suspend(0); }
-static int lock_in_steps(void *mutex) {
+static int lock_in_steps(void *object) {
     sigset_t go;
     sigemptyset(&go);
     sigaddset(&go, SIGUSR2);  // not before it is suspended
     pthread_sigmask(SIG_BLOCK, &go, NULL);
     step_begin();
-    int result = pthread_mutex_lock(mutex);
+    int result = arrival->arrive(object);
     step_end();
     return result;
 }
 
 // False: it was asleep before that many steps.
-static bool arrive_in_steps(long steps, bool behind) {
+static bool arrive_in_steps(const arrival_t *a, long steps) {
     waiter_t arriving, ahead;
     bool stopped = false;
+    arrival = a;
     step_count = 0;
     step_skip = steps;
-    pthread_mutex_lock(&the_mutex);
-    if (behind) waiter_wait(&ahead, &the_mutex);
-    waiter_begin(&arriving, lock_in_steps, unlock_mutex, &the_mutex);
+    a->hold(a->object);
+    if (a->ahead) {
+        waiter_begin(&ahead, a->ahead, a->unlock, a->object);
+        let_it_wait(ahead.thread, ahead.tid);
+    }
+    waiter_begin(&arriving, lock_in_steps, a->unlock, a->object);
     bool asleep = false;
     for (unsigned i = 1; !stopped && !asleep; i++, sched_yield()) {
         if (i % 8 == 0) asleep = is_asleep(arriving.tid);
         stopped = sem_trywait(&suspended) == 0;
     }
-    pthread_mutex_unlock(&the_mutex);
-    pthread_mutex_lock(&the_mutex);
-    pthread_mutex_unlock(&the_mutex);
-    if (behind) waiters_join(&ahead, 1);
+    if (!stopped) pthread_kill(arriving.thread, SIGUSR2);  // no stop later on: it may hold it then
+    a->unlock(a->object);
+    if (stopped && !a->ahead && a->try_turn) expect(!a->try_turn(a->object), "got it by trying");
+    a->turn(a->object);
+    if (a->ahead) waiters_join(&ahead, 1);
     pthread_kill(arriving.thread, SIGUSR2);
     waiters_join(&arriving, 1);
     return stopped;
 }
 
-SCENARIO(stop_arrivals) {
-    long steps = 0;
+static void may_suspend_in_steps(void) {
     may_suspend();
     step_strike = suspend_here;
     step_strikes = 1;
-    while (steps < ARRIVAL_STEPS && arrive_in_steps(steps, false) && arrive_in_steps(steps, true))
+}
+
+static int turn_mutex(void *m) {
+    pthread_mutex_lock(m);
+    return pthread_mutex_unlock(m);
+}
+
+// Waiters that spin never sleep: so many instructions; the queue locks' waiters join their queue
+// after some 430 to 570.
+enum { JOIN_STEPS = 400, ARRIVAL_STEPS = 600 };
+SCENARIO(stop_arrivals) {
+    arrival_t alone = {&the_mutex, lock_mutex, lock_mutex, NULL, turn_mutex, try_it,
+                       unlock_mutex};
+    arrival_t behind = alone;
+    long steps = 0;
+    behind.ahead = lock_mutex;
+    may_suspend_in_steps();
+    while (steps < ARRIVAL_STEPS && arrive_in_steps(&alone, steps) &&
+           arrive_in_steps(&behind, steps))
         steps += steps < JOIN_STEPS ? 25 : 1;
     expect(steps > 20, "stopped in its arrival");
+}
+
+// libc hands the lock to a waiter, suspended or not, and all others wait: not asked natively.
+static bool rwlock_hands_over(void) {
+    const char *chosen = getenv("HOTLOCK");
+    return !chosen || strstr(chosen, "lock=libc");
+}
+
+static int turn_rw(void *rw) {
+    int bad = pthread_rwlock_wrlock(rw) || pthread_rwlock_unlock(rw) ||
+              pthread_rwlock_rdlock(rw) || pthread_rwlock_unlock(rw);
+    expect(!bad, "each got it");
+    return bad;
+}
+
+static int try_turn_rw(void *rw) {
+    return pthread_rwlock_trywrlock(rw) || pthread_rwlock_unlock(rw) ||
+           pthread_rwlock_tryrdlock(rw) || pthread_rwlock_unlock(rw);
+}
+
+// Who waits goes to sleep after some 200 instructions.
+enum { RW_ARRIVAL_STEPS = 300, RW_STRIDE = 3 };
+static void stop_rw_arrivals(int (*hold)(void *), int (*arrive)(void *), int (*ahead)(void *),
+                             int kind) {
+    pthread_rwlock_t rw;
+    pthread_rwlockattr_t attr;
+    pthread_rwlockattr_init(&attr);
+    pthread_rwlockattr_setkind_np(&attr, kind);
+    pthread_rwlock_init(&rw, &attr);
+    arrival_t a = {&rw, hold, arrive, ahead, turn_rw, try_turn_rw, unlock_rw};
+    long steps = 0;
+    may_suspend_in_steps();
+    while (steps < RW_ARRIVAL_STEPS && !rwlock_hands_over() && arrive_in_steps(&a, steps))
+        steps += RW_STRIDE;
+    expect(rwlock_hands_over() || steps > 20, "stopped in its arrival");
+    pthread_rwlock_destroy(&rw);
+}
+
+enum {
+    RECURSIVE_READERS = PTHREAD_RWLOCK_PREFER_READER_NP,
+    WRITERS_FIRST = PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP,
+};
+SCENARIO(rwlock_stop_writers_behind_readers) {
+    stop_rw_arrivals(lock_to_read, lock_to_write, NULL, RECURSIVE_READERS);
+    stop_rw_arrivals(lock_to_read, lock_to_write, NULL, WRITERS_FIRST);
+}
+SCENARIO(rwlock_stop_writers_behind_a_writer) {
+    stop_rw_arrivals(lock_to_write, lock_to_write, NULL, RECURSIVE_READERS);
+    stop_rw_arrivals(lock_to_write, lock_to_write, NULL, WRITERS_FIRST);
+}
+SCENARIO(rwlock_stop_writers_in_a_row) {
+    stop_rw_arrivals(lock_to_read, lock_to_write, lock_to_write, RECURSIVE_READERS);
+    stop_rw_arrivals(lock_to_write, lock_to_write, lock_to_write, WRITERS_FIRST);
+}
+SCENARIO(rwlock_stop_readers_behind_a_writer) {
+    stop_rw_arrivals(lock_to_write, lock_to_read, NULL, RECURSIVE_READERS);
+    stop_rw_arrivals(lock_to_write, lock_to_read, NULL, WRITERS_FIRST);
+}
+SCENARIO(rwlock_stop_readers_at_the_gate) {
+    stop_rw_arrivals(lock_to_write, lock_to_read, lock_to_write, RECURSIVE_READERS);
+    stop_rw_arrivals(lock_to_read, lock_to_read, lock_to_write, WRITERS_FIRST);
 }
 #endif
 

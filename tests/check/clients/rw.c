@@ -2,8 +2,8 @@
 // rw.c - the reader-writer lock: writers alone, readers see what they wrote, all end.
 //
 //   -DWAYS=WR        what each thread does: W write, R read, U write by a deadline, V read by a
-//                    deadline, T try to write, t try to read, P read past a waiting writer, Q the same after
-//                    a while
+//                    deadline, T try to write, X try to, whoever is at the gate, t try to read, P read past
+//                    a waiting writer, Q the same after a while
 //   -DROW            the lock begins with a row, as after many collisions of readers
 //   -DCOLD                  nobody has measured the clock's rate before the threads do
 //   -DPOLICY=HL_WAIT_PARK
@@ -40,7 +40,7 @@ static int first, second, written;
 static int users = THREADS;  // one reader at most may be among them
 #endif
 
-static bool writes(char way) { return way == 'W' || way == 'U' || way == 'T'; }
+static bool writes(char way) { return way == 'W' || way == 'U' || way == 'T' || way == 'X'; }
 
 static bool enter(char way) {
     switch (way) {
@@ -49,6 +49,7 @@ static bool enter(char way) {
     case 'U': return hl_rw_lock_until(lock, hl_now_ns() + 1000000);
     case 'V': return hl_rw_read_lock_until(lock, hl_now_ns() + 1000000);
     case 'T': return hl_rw_trylock(lock);
+    case 'X': return hl_rw_pass(lock);
     case 't': return hl_rw_read_trylock(lock);
     case 'Q': return hl_rw_read_lock_patient(lock, 1000000, HL_NO_DEADLINE);
     default: return hl_rw_read_lock_patient(lock, 0, HL_NO_DEADLINE);
