@@ -63,7 +63,7 @@ static const struct argp_option options[] = {
     {"counters", KEY_COUNTERS, "PID", 0,
      "Only read what a running program counts of its named locks (hotlock/count.h), at once", 1},
     {"uprobes", KEY_UPROBES, NULL, 0,
-     "With -p: count every lock call and time every hold, at the cost of some microseconds each", 1},
+     "With -p: count every lock call and time every hold, at some microseconds each", 1},
     {"time", KEY_TIME, "SECONDS", 0, "Stop after so long (default: at the end, or at Ctrl-C)", 1},
     {"lock", KEY_LOCK, "NAME[,POLICY]", 0,
      "Run CMD under this lock instead of its own (see hotlock locks)", 1},

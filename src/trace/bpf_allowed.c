@@ -68,8 +68,8 @@ static void check_tracepoints(const char *const tracepoint[], const char *instea
         char name[64];
         snprintf(name, sizeof name, "btf_trace_%s", *tracepoint);
         if (btf__find_by_name_kind(types, name, BTF_KIND_TYPEDEF) < 0)
-            cli_bad("this kernel has no tracepoint %s (Linux 5.19 or later is needed): what it would "
-                    "tell cannot be watched; %s", *tracepoint, instead);
+            cli_bad("this kernel has no tracepoint %s (Linux 5.19 or later is needed): what it "
+                    "would tell cannot be watched; %s", *tracepoint, instead);
     }
     btf__free(types);
 }

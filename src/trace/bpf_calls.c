@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// bpf_calls.c - finds the lock functions of a program, attaches bpf/calls.bpf.c to them, reads sums.
+// bpf_calls.c - finds a program's lock functions, attaches bpf/calls.bpf.c to them, reads sums.
 #include "bpf_calls.h"
 
 #include <fcntl.h>
@@ -21,7 +21,8 @@
 
 typedef enum { LOCKS, UNLOCKS, WAITS } call_kind_t;
 
-// Not those of spinlocks: glibc's begin with a locked instruction, which x86's kernel does not probe.
+// Not those of spinlocks: glibc's begin with a locked instruction, which the kernel does not probe
+// on x86.
 static const struct {
     const char *name;
     call_kind_t does;
@@ -183,8 +184,8 @@ calls_t *calls_start(pid_t pid, int calling, const char *instead)
     c->pid = pid;
     char *path = library_of(pid, &f);
     if (!path)
-        cli_bad("process %d has no pthread_mutex_lock() that --uprobes could be put on; leave it out",
-                (int)pid);
+        cli_bad("process %d has no pthread_mutex_lock() that --uprobes could be put on; leave it "
+                "out", (int)pid);
     bpf_collect_complaints();
     c->bpf = calls_bpf__open();
     if (!c->bpf)

@@ -51,8 +51,8 @@ static void fill(const watch_t *w, const char *what, profile_t *p)
                  ? "BPF: waits for the kernel's locks, exact; spinning from samples of "
                    "every processor; free acquisitions are not seen"
              : w->options->uprobes
-                 ? "BPF: every lock call was counted and every hold timed, which slowed the program; "
-                   "sleeps are exact; stacks and spinning are from samples"
+                 ? "BPF: every lock call was counted and every hold timed, which slowed the "
+                   "program; sleeps are exact; stacks and spinning are from samples"
                  : "BPF: sleeps are exact; stacks, spinning and holding are from samples; "
                    "acquisitions of a free lock are not seen";
     if (w->process)

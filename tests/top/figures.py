@@ -232,5 +232,6 @@ def ends():
           near(store["hold_ns"], truth["hold"], 0.10))
 
 
-run_parts(hot, held, sleeping, quiet_program, slow_calls, passing, line_of_lock, kinds, condition, home_made, ends)
+run_parts(hot, held, sleeping, quiet_program, slow_calls, passing, line_of_lock, kinds, condition,
+          home_made, ends)
 done()

@@ -431,11 +431,23 @@ static struct {
     char apart[88];
 } four[4];
 
-// About a microsecond from lock to lock, on one mutex in turn of four.
+// About a microsecond from lock to lock, on one mutex in turn of four. The fastest piece of some
+// ten milliseconds is one in which nobody else disturbed it.
+enum { PIECE = 10000 };
+static double fastest;
+
+static void end_piece(uint64_t *begin) {
+    uint64_t at = clock_ns(CLOCK_THREAD_CPUTIME_ID);
+    double rate = PIECE * 1e9 / (double)(at - *begin);
+    if (rate > fastest) fastest = rate;
+    *begin = at;
+}
+
 static void *million(void *arg) {
-    uint64_t taken = 0;
+    uint64_t taken = 0, begin = clock_ns(CLOCK_THREAD_CPUTIME_ID);
     (void)arg;
     for (; !atomic_load_explicit(&over, memory_order_relaxed); taken++) {
+        if (taken % PIECE == PIECE - 1) end_piece(&begin);
         pthread_mutex_t *l = &four[taken & 3].lock;
         pthread_mutex_lock(l);
         store.items++;
@@ -458,8 +470,8 @@ static void rate(void) {
     pthread_join(id, NULL);
     double wall = (double)(now() - begin), used;
     used = (double)(clock_ns(CLOCK_PROCESS_CPUTIME_ID) - cpu);
-    fprintf(stderr, "rate: %.0f a second, %.0f a CPU second\n", (double)truth.taken * 1e9 / wall,
-            (double)truth.taken * 1e9 / used);
+    fprintf(stderr, "rate: %.0f a second, %.0f a CPU second, %.0f undisturbed\n",
+            (double)truth.taken * 1e9 / wall, (double)truth.taken * 1e9 / used, fastest);
 }
 
 // ------------------------------------------------------------------------- ends

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""What a report must say of a lock, by its own figures and the rules of hotlock-top(1). On a machine
-that others disturb a planted lock is at another limit than on a quiet one, and truly so; that the
-verdict follows from what was measured holds on either."""
+"""What a report must say of a lock, by its own figures and the rules of hotlock-top(1). On a
+machine that others disturb a planted lock is at another limit than on a quiet one, and truly so;
+that the verdict follows from what was measured holds on either."""
 from tap import check
 
 CURABLE = ("hand-off", "spinning", "bursts", "calls", "readers")

@@ -304,7 +304,8 @@ def check_tracepoints(folder, pid):
     for name, *options in (("contention_begin", "-a"), ("contention_end", "-a"),
                            ("sched_switch", "-p", pid), ("sched_waking", "-p", pid)):
         refuses(f"a kernel without the tracepoint {name} is told so, and what works named",
-                f"no tracepoint {name}", *without_tracepoint(folder, name, HOTLOCK, "top", *options))
+                f"no tracepoint {name}",
+                *without_tracepoint(folder, name, HOTLOCK, "top", *options))
     r = run(*without_tracepoint(folder, "contention_begin", HOTLOCK, "top", "-p", pid, "--time",
                                 "0.5", "--json"))
     check("-p needs none of the kernel's lock tracepoints", r.returncode and r.stderr)
@@ -460,8 +461,8 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         def of(part):
             return functools.wraps(part)(lambda: part(folder))
-        run_parts(of(check_program), of(check_uprobes), of(check_kernel), check_bucket, check_globals,
-                  *map(of, (check_stripped, check_refusals, check_interrupt, check_untouched)))
+        run_parts(*map(of, (check_program, check_uprobes, check_kernel)), check_bucket,
+                  check_globals, *map(of, (check_stripped, check_refusals, check_interrupt, check_untouched)))
     done()
 
 
