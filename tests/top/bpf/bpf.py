@@ -461,8 +461,9 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         def of(part):
             return functools.wraps(part)(lambda: part(folder))
-        run_parts(*map(of, (check_program, check_uprobes, check_kernel)), check_bucket,
-                  check_globals, *map(of, (check_stripped, check_refusals, check_interrupt, check_untouched)))
+        first = map(of, (check_program, check_uprobes, check_kernel))
+        last = map(of, (check_stripped, check_refusals, check_interrupt, check_untouched))
+        run_parts(*first, check_bucket, check_globals, *last)
     done()
 
 
