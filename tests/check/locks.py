@@ -23,9 +23,11 @@ SPIN, YIELD, PARK = ("-D", "POLICY=HL_WAIT_SPIN"), ("-D", "POLICY=HL_WAIT_YIELD"
 DRAWN = ("--search", "pct", "--samples", "20000", "--depth", "4")
 DRAWN_LATE = ("--search", "random", "--samples", "10000")
 # What a lock's client needs beside its name.
-EXTRA = {"mcs": ("-D", "NODE"), "mcs_alone": ("-D", "ALONE"), "ali": ("-D", "RUN")}
+EXTRA = {"mcs": ("-D", "NODE"), "mcs_alone": ("-D", "ALONE"), "ticket_flag": ("-D", "ALONE"),
+         "ali": ("-D", "RUN")}
 # Threads that are stopped on their way into the queue (clients/left.c): two nodes, so that one goes round.
-LEFT = ("-D", "HL_SUSPENDABLE=1", "-D", "HL_POOL_NODES=4")
+AS_PRELOAD = ("-D", "HL_SUSPENDABLE=1")
+LEFT = (*AS_PRELOAD, "-D", "HL_POOL_NODES=4")
 OUT_OF_LINE = ("-D", "HL_INLINE_LOCK=0", "-D", "HL_INLINE_TRYLOCK=0", "-D", "HL_INLINE_UNLOCK=0")
 
 # A loop that sleeps, or is away, and writes its state each time is no wait: such a case may meet the
@@ -43,8 +45,9 @@ ALI = ("RS", "SS", "DA", "AA", "AL", "LA", "RA", "TA", "SL", "XA")
 ALI_TIMED = ("RU", "UA")
 ALI_THREE, ALI_SLOW = ("RRR", "RRL", "RLR", "AAR", "AAL", "RSA"), ("RLA",)
 # What the threads of the reader-writer lock do (clients/rw.c), without and with a row.
-RW = ("WR", "WW", "RR", "WT", "RT", "TT", "Wt", "WP")
+RW = ("WR", "WW", "RR", "WT", "RT", "TT", "Wt", "WP", "WX", "RX", "XX", "tX")
 RW_TIMED = ("RU", "WU", "WV", "WQ")
+RW_INVITED = ("WR", "WP", "Wt", "WX")
 RW_THREE = ("WRR", "WWR", "WPR", "WQR")  # some ten seconds each, minutes with a row
 
 
@@ -78,8 +81,8 @@ PRELOAD_RW = ("WR", "WW", "WN", "WT", "Wt", "RT")
 PRELOAD_RW_TIMED = ("WW", "WN", "UR", "WV")
 
 
-# The queue locks as the preload compiles them: no waiter is handed the lock, none is waited for.
-SUSPENDED = ("mcs_alone", "nmcs", "nmcs4", "mcsflag", "qspin")
+# The locks as the preload has them: no waiter is handed the lock, none is waited for.
+SUSPENDED = ("mcs_alone", "nmcs", "nmcs4", "mcsflag", "qspin", "ticket_flag")
 
 
 def questions_of_suspended(everything):
@@ -100,6 +103,11 @@ def questions_of_suspended(everything):
         else:
             yield "suspended", f"{lock}, 3 threads, spin, drawn", "lock", [*three, *DRAWN_LATE], True
         twice = ["-t", "2", *options, *EXTRA.get(lock, ()), *SPIN, *QUIET, "-D", "SECTIONS=2"]
+        if lock == "ticket_flag":
+            yield "suspended", f"{lock}, 2 threads, 2 sections", "lock", twice, False
+            yield "suspended", f"{lock}, 3 threads, a number is passed over, drawn", "lock", [
+                *three, "-D", "HL_PATIENCE_NS=0", *DRAWN_LATE], True
+            continue
         yield "suspended", f"{lock}, 2 threads, 2 sections, drawn", "lock", [*twice, *DRAWN_LATE], True
         if everything:
             yield "suspended", f"{lock}, 2 threads, 2 sections", "lock", twice, False
@@ -130,12 +138,12 @@ def questions_of_preload(everything):
     for what, time, all_ways in (("", quiet, PRELOAD_RW), (", slices end", jumps, PRELOAD_RW_TIMED)):
         for ways in all_ways:
             yield "preload", f"rwlock, {ways}{what}", "preload_rwlock", [
-                "-t", "2", "-D", f"WAYS={ways}", *time], False
+                "-t", "2", "-D", f"WAYS={ways}", *time, *AS_PRELOAD], False
     for ways in ("WRT", "WWR"):
         yield "preload", f"rwlock, {ways}, slices end, drawn", "preload_rwlock", [
-            "-t", "3", "-D", f"WAYS={ways}", *jumps, *DRAWN_LATE], True
+            "-t", "3", "-D", f"WAYS={ways}", *jumps, *AS_PRELOAD, *DRAWN_LATE], True
     yield "preload", "rwlock, WWT, park, slices end, drawn", "preload_rwlock", [
-        "-t", "3", "-D", "WAYS=WWT", *jumps, *PARK, *DRAWN_LATE], True
+        "-t", "3", "-D", "WAYS=WWT", *jumps, *PARK, *AS_PRELOAD, *DRAWN_LATE], True
 
 
 # What main() does, who waits meanwhile, what main() does then (clients/fair.c).
@@ -158,7 +166,7 @@ def questions_of_fairness():
             yield "rw", f"{what}, park", "fair", [*fair(*ways), *PARK], False
         big = ways in FAIR_BIG
         yield "preload", f"rwlock, {what}{', drawn' if big else ''}", "fair", [
-            *fair(*ways), "-D", "PRELOAD", "-D", "KIND=2", *(DRAWN_LATE if big else ())], big
+            *fair(*ways), "-D", "PRELOAD", "-D", "KIND=2", *AS_PRELOAD, *(DRAWN_LATE if big else ())], big
 
 
 def questions(everything):
@@ -197,6 +205,12 @@ def questions(everything):
                 yield "rw", f"{ways}, {name}", "rw", [*options, *policy], False
             if len(ways) == 2 and (everything or policy is SPIN or ways == "WR"):
                 yield "rw", f"{ways}, {name}, with a row", "rw", [*options, *policy, "-D", "ROW"], False
+    for ways in RW_INVITED:
+        yield "rw", f"{ways}, readers are invited", "rw", [
+            "-t", "2", "-D", f"WAYS={ways}", *SPIN, *AS_PRELOAD, *QUIET], False
+    yield "rw", "a writer passes a gate that opens and closes", "pass", [*QUIET], False
+    yield "rw", "a writer passes, and the row comes back, drawn", "pass", [
+        *QUIET, "-D", "AGAIN", *DRAWN_LATE], True
     for what, more, big in (("kept", ("-D", "KEEPS"), False), ("taken over", (), True),
                             ("given back", ("-D", "FAILS"), True)):
         yield "rw", f"a row goes to another lock, {what}{', drawn' if big else ''}", "rows", [

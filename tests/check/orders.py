@@ -53,9 +53,12 @@ OF_A_LATE_WAITER = {
     "late heir again": (*PARK, *TIMED, "-D", "AGAIN=1"), "late heir held": (*PARK, *TIMED, "-D", "HOLD=1"),
 }
 OF_ALI = ("RR", "LL", "SD", "XA", "DR", "UR", "UL", "UA", "TA", "LRR", "RRR", "AAR", "RRL", "LLL", "LUL", "RUR")
-OF_RW = ("WR", "WW", "RU", "WV", "WT", "Wt", "RT", "WP", "WQ", "WRR", "WWR", "WPR", "WUR", "WRt")
+OF_RW = ("WR", "WW", "RU", "WV", "WT", "Wt", "RT", "RX", "WX", "WP", "WQ", "WRR", "WWR", "WPR", "WUR", "WRt")
+OF_COND = ("WB", "TB", "Wb", "Tb", "WS", "Ts")
 # Of clients/rows.c: who gives the second lock its row.
 OF_ROWS = {"taken over": (), "kept": ("-D", "KEEPS"), "given back": ("-D", "FAILS")}
+# Of clients/pass.c: what happens while a writer looks who is inside.
+OF_PASS = {"opened": (), "given again": ("-D", "AGAIN")}
 
 
 def question(name):
@@ -70,6 +73,12 @@ def question(name):
     lock, what = name.split(": ")
     if lock == "rows":
         return "rows", (*QUIET, *OF_ROWS[what])
+    if lock == "pass":
+        return "pass", (*QUIET, *OF_PASS[what])
+    if lock in ("cond", "rwlock"):
+        ways, *frees = what.split(" ")
+        return f"preload_{lock}", ("-t", str(len(ways)), *TIMED, "-D", f"WAYS={ways}",
+                                   *(("-D", "LAST_FREES") if frees else ()))
     if what == "left":
         return "left", ("-D", f"LOCK={lock}", *QUIET, *LEFT)
     if lock == "rw":
@@ -88,12 +97,19 @@ def question(name):
 
 
 def questions_of(header):
-    lock = header[:-2]
+    lock = header.rpartition("/")[2][:-2]
     users = {"queue": ("nmcs", "mcs", "nmcs4", "mcsflag", "qspin", "ali"), "flag": ("mcsflag", "qspin"),
              "nmcs": ("nmcs", "nmcs4")}.get(lock, (lock,))
+    if lock == "cond":
+        return [f"cond: {ways}{frees}" for ways in OF_COND for frees in ("", " frees")]
+    if lock == "rwlock":
+        return ["rwlock: WR", "rwlock: WW"]
+    if "/" in header:  # as the preload compiles them
+        return [f"{lock.removesuffix('_alone')}: {what} suspendable" for what in OF_A_LOCK]
     if lock == "rw":
         return [f"rw: {ways}{policy}{row}" for ways in OF_RW for policy in ("", " park")
-                for row in ("", " row")] + [f"rows: {what}" for what in OF_ROWS]
+                for row in ("", " row")] + [f"rows: {what}" for what in OF_ROWS] + [
+                    f"pass: {what}" for what in OF_PASS]
     names = [f"{user}: {what}" for what in OF_A_LOCK for user in users]
     names += [f"{user}: {what}" for what in OF_A_LATE_WAITER for user in users
               if user in ("mcs", "nmcs", "nmcs4")]
@@ -106,7 +122,8 @@ def questions_of(header):
 
 # ------------------------------------------------------------------------- orders
 HEADERS = ("tas.h", "ticket.h", "park.h", "mcs.h", "nmcs.h", "nmcs4.h", "queue.h", "flag.h", "mcsflag.h",
-           "qspin.h", "ali.h", "rw.h")
+           "qspin.h", "ali.h", "rw.h", "preload/mcs_alone.h", "preload/ticket_flag.h",
+           "preload/cond.c", "preload/rwlock.c")
 WRITTEN = re.compile(r"\b(hl_\w+?)_(acqrel|acq|rel)\(|\bHL_RW_SC\((\w+),|\b(HL_RW_CAS_SC)\(")
 STEP_DOWN = {"acq": ("",), "rel": ("",), "acqrel": ("_acq", "_rel")}
 # What the headers have no need of: a relaxed exchange, and the half-strong forms of rw.h.
@@ -132,16 +149,21 @@ def weakenings(match):
     return "cas seq_cst", [("acqrel", "hl_cas_acqrel(")]
 
 
+def path_of(include, header, preload):
+    """The preload's own are in its folder."""
+    return os.path.join(preload if "/" in header else os.path.join(include, "hotlock"), header)
+
+
 def orders_of(include, header):
     """Every order written in a header, outside macros and comments; alike in a function: numbered."""
-    with open(os.path.join(include, "hotlock", header), encoding="utf-8") as f:
+    with open(path_of(include, header, SOURCES), encoding="utf-8") as f:
         text = f.read()
     function, at, seen, macro = "?", 0, collections.Counter(), False
     for line in text.splitlines(keepends=True):
         code = line.split("//")[0]
         macro = macro or line.startswith("#")
         if re.match(r"[A-Za-z]", line) and not macro:
-            named = re.search(r"\b(hl_\w+)\(", line)
+            named = re.search(r"\b(\w+)\((?!\()" if header.endswith(".c") else r"\b(hl_\w+)\(", line)
             function = named.group(1) if named else function
         for match in () if macro else WRITTEN.finditer(code):
             if match.group(1) == function:
@@ -162,7 +184,8 @@ def key_of(order):
 def weaken(include, where, order):
     """A copy of the headers in `where`, with one order weaker."""
     shutil.copytree(include, where)
-    path = os.path.join(where, "hotlock", order.header)
+    shutil.copytree(os.path.join(SOURCES, "preload"), os.path.join(where, "preload"))
+    path = path_of(where, order.header, where)
     with open(path, encoding="utf-8") as f:
         text = f.read()
     with open(path, "w", encoding="utf-8") as f:

@@ -11,8 +11,8 @@
 #define HL_JOIN(a, b, c) HL_JOIN_(a, b, c)
 #define OF(name) HL_JOIN(hl_, LOCK, name)
 
-#ifdef ALONE  // mcs without a node, as in the preload
-#include "preload/mcs_alone.h"
+#ifdef ALONE  // a lock of the preload's own: mcs without a node, ticket in front of a flag
+#include HL_STRING(preload/LOCK.h)
 #define hl_mcs_alone_lock(l) (void)hl_mcs_alone_lock_until(l, HL_NO_DEADLINE)
 #else
 #include HL_STRING(hotlock/LOCK.h)
