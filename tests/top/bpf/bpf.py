@@ -82,6 +82,18 @@ def top(*options):
     return json.loads(r.stdout), None
 
 
+def watched(planted, *options):
+    """The report on the program; what it measured of itself meanwhile, over how many ns of time and
+    of CPU time; and what is wrong. Again, if one of the two stood still while the other went on."""
+    for _ in range(TRIES):
+        before = planted.truth()
+        result, problem = top("-p", planted.pid, *options)
+        after = planted.truth()
+        if problem or 0.8 < (after.now - before.now) / 1e9 / result["wall_s"] < 2:
+            break
+    return result, delta(before, after), after.now - before.now, after.cpu - before.cpu, problem
+
+
 def lock_of(result, name):
     return next((l for l in result["locks"] if l["name"] == NAMES[name]), None)
 
@@ -156,15 +168,12 @@ def check_stacks(result):
 
 def check_program(folder):
     planted = Planted(folder)
-    before = planted.truth()
-    result, problem = top("-p", planted.pid, "--time", "3")
-    after = planted.truth()
+    result, *measured, problem = watched(planted, "--time", "3")
     check("a running program can be watched", problem)
     if result:
         check_found(result)
         if all(lock_of(result, name) for name in LOCKS):
-            check_figures(result, delta(before, after), after.now - before.now,
-                          after.cpu - before.cpu)
+            check_figures(result, *measured)
             check_stacks(result)
         words = f" -- {PLANTED} {planted.file}"
         check("what to type next has the words it was started with", not (result["next"] and all(
@@ -194,7 +203,7 @@ def check_uprobes(folder):
     check("holds are, too", None if four and all(l["hold_samples"] == l["acquisitions"] and
           l["hold_ns"] and l["hold_worst_ns"] for l in four) else four)
     planted = Planted(folder)
-    result, problem = top("-p", planted.pid, "--uprobes", "--time", "3")
+    result, *_, problem = watched(planted, "--uprobes", "--time", "3")
     check("and waits and stacks are what they are without", problem)
     if result:
         check_stacks(result)
