@@ -290,6 +290,8 @@ static char *verdict_of(const sim_t *s)
         return cli_printf("No verdict: interrupted.");
     if (!best)
         return cli_printf("No verdict: nothing could be simulated to its end.");
+    if (!(SIM_MEDIAN(best, rate) > 0))
+        return cli_printf("No verdict: nothing was counted; give it more time with --time.");
     if (s->lock_count == 1)
         return cli_printf("One lock only: name more with --lock to compare.");
     double least = INFINITY;
@@ -308,7 +310,7 @@ static char *verdict_of(const sim_t *s)
                           100 * (TIE - 1));
     char *text = cli_printf("With %ld threads %s is first, %.2f times %s.", best->threads,
                             best->lock, SIM_MEDIAN(best, rate) / least, worst);
-    for (size_t l = 0; last && low && l < s->lock_count; l++) {
+    for (size_t l = 0; last && low && SIM_MEDIAN(low, rate) > 0 && l < s->lock_count; l++) {
         const sim_cell_t *c = sim_at(s, l, 0);
         if (c->lock != best->lock || c->fault || SIM_MEDIAN(c, rate) * TIE > SIM_MEDIAN(low, rate))
             continue;

@@ -470,12 +470,12 @@ void engine_pause(vm_site_t at) {
 }
 
 uint64_t engine_clock(vm_site_t at) {
-    (void)at;
     cpu_t *c = here;
     c->now += machine.clock;
     self->loop.clock = true;
     if (c->now >= c->slice_end) sched_turn();
-    return CLOCK_BEGIN_NS + here->now / 1000;
+    if (at.pc) delay_look(at);
+    return clock_shows();
 }
 
 // ------------------------------------------------------------------------- calls and threads

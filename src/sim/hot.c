@@ -4,6 +4,7 @@
 // it cannot leave this to link-time optimisation.
 #include "line.c"
 #include "sched.c"
+#include "delay.c"
 #include "engine.c"
 
 #define VM_VOLATILE_READS   // engine.c knows them

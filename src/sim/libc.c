@@ -62,7 +62,7 @@ static ps_t until_clock(const struct timespec *t) {
 
 int vm_clock_gettime(clockid_t clock, struct timespec *t) {
     if (!self) return clock_gettime(clock, t);
-    uint64_t ns = engine_clock((vm_site_t){0});
+    uint64_t ns = engine_clock(clock == CLOCK_THREAD_CPUTIME_ID ? (vm_site_t){0} : VM_SITE());
     if (clock == CLOCK_THREAD_CPUTIME_ID)
         ns = (self->ran + self->cpu->now - self->cpu->run_since) / 1000;
     *t = timespec_of(ns);
@@ -157,6 +157,9 @@ int vm_getrusage(int who, struct rusage *u) {
     }
     u->ru_utime = (struct timeval){(time_t)(us / 1000000), (suseconds_t)(us % 1000000)};
     u->ru_stime = (struct timeval){0, 0};
+    u->ru_minflt = u->ru_majflt = 0;
+    u->ru_nvcsw = who == RUSAGE_THREAD ? self->slept : (long)counts.wakes;
+    u->ru_nivcsw = who == RUSAGE_THREAD ? self->preempted : (long)counts.preempted;
     return 0;
 }
 

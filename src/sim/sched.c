@@ -233,6 +233,7 @@ static void preempt(void) {
         return;
     }
     counts.preempted += here->queued > 0;
+    self->preempted += here->queued > 0;
     give_way();
 }
 
@@ -354,6 +355,7 @@ void sched_unpark(thread_t *t, ps_t at) {
 void sched_sleep(ps_t until) {
     engine_drain();
     self->state = THREAD_ASLEEP;
+    self->slept++;
     self->timed_out = false;
     set_timer(self, until);
     run_next(self->cpu);

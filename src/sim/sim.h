@@ -6,6 +6,7 @@
 //   libc.c     time, sleep, exit, futexes         locks.h   pthread's locks over futexes
 //   report.c   what is told to the command    wide.c    16-byte atomics
 //   files.c    system calls on files          affinity.c  on which CPUs a thread may run
+//   delay.c    loops that look at the clock
 //   hot.c      the parts that every access goes through, compiled as one
 //
 // Time is in picoseconds. A virtual CPU is a hardware thread of the machine; a thread of the
@@ -160,6 +161,18 @@ typedef struct {              // the loop a thread may be waiting in
     ps_t looked;              // it is letting the clock decide, so long after begin
 } loop_t;
 
+enum { DELAY_WORDS = 64 };
+typedef struct { ps_t now, spun, spun_to, pause_at; } delay_pace_t;
+typedef struct {              // the loop of looks at the clock a thread may be in
+    uintptr_t pc, sp;
+    int turns;
+    bool cut;                 // its beginning was not seen
+    uint64_t base, before, last;   // what the clock showed: before it, at the last two looks
+    uint64_t deeds;           // what was done until then
+    delay_pace_t pace[2];     // at the last two looks
+    uint64_t word[DELAY_WORDS], kept_at;   // registers and stack, and what the clock had shown
+} delay_t;
+
 typedef struct { uint64_t word[MAX_CPUS / 64]; } cpu_mask_t;
 typedef enum { THREAD_READY, THREAD_RUNNING, THREAD_ASLEEP, THREAD_ENDED } thread_state_t;
 struct thread {
@@ -181,9 +194,11 @@ struct thread {
     int watches;
     bool parked;
     loop_t loop;
+    delay_t delay;
     uintptr_t rmw_pc, rmw_line;   // the last atomic change, to see a loop of them
     ps_t rmw_at;
     ps_t ran, spun, spun_to;  // time on a CPU; of that, in loops that wait, the last until then
+    long slept, preempted;    // how often
     uint64_t acts, pause_acts;    // what others can see; how much of it at the last pause
     ps_t pause_at;
     uintptr_t calls[MAX_CALLS];

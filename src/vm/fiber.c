@@ -31,7 +31,10 @@ __asm__(".text\n.globl fiber_swap_\n.type fiber_swap_,@function\n"
         "fiber_keep_:\n"
         "  push %rbp\n  push %rbx\n  push %r12\n  push %r13\n  push %r14\n  push %r15\n"
         "  mov %rsp,(%rdi)\n  sub $8,%rsp\n  call *%rsi\n  add $56,%rsp\n"
-        "  ret\n.size fiber_keep_,.-fiber_keep_\n");
+        "  ret\n.size fiber_keep_,.-fiber_keep_\n"
+        ".globl fiber_begin_\n.type fiber_begin_,@function\n"
+        "fiber_begin_:\n"
+        "  mov %rdi,%rsp\n  push $0\n  jmp *%rsi\n.size fiber_begin_,.-fiber_begin_\n");
 
 static uintptr_t thread_pointer(void) {
     uintptr_t tp;
@@ -61,7 +64,10 @@ __asm__(".text\n.globl fiber_swap_\n.type fiber_swap_,%function\n"
         "  stp d8,d9,[sp,#96]\n  stp d10,d11,[sp,#112]\n  stp d12,d13,[sp,#128]\n"
         "  stp d14,d15,[sp,#144]\n"
         "  mov x9,sp\n  str x9,[x0]\n  blr x1\n  ldp x29,x30,[sp,#80]\n"
-        "  add sp,sp,#160\n  ret\n.size fiber_keep_,.-fiber_keep_\n");
+        "  add sp,sp,#160\n  ret\n.size fiber_keep_,.-fiber_keep_\n"
+        ".globl fiber_begin_\n.type fiber_begin_,%function\n"
+        "fiber_begin_:\n"
+        "  mov sp,x0\n  mov x29,#0\n  mov x30,#0\n  br x1\n.size fiber_begin_,.-fiber_begin_\n");
 
 static uintptr_t thread_pointer(void) {
     uintptr_t tp;
@@ -97,7 +103,10 @@ static _Noreturn void die(const char *what) {
     _exit(2);
 }
 
-static void tell_lent(fiber_t *f) {
+// The program's part begins below what the caller, a thread's first function, has of its own: at the
+// same place of the stack either way, so that the same variables share cache lines.
+static void tell_lent(fiber_t *f, const char *frame) {
+    f->base = (char *)(((uintptr_t)frame - 512) & ~(uintptr_t)63);
     f->sp = f->base;
     __atomic_store_n(&f->lent, 1, __ATOMIC_RELEASE);
     syscall(SYS_futex, &f->lent, FUTEX_WAKE_PRIVATE, 1);
@@ -107,8 +116,7 @@ static void tell_lent(fiber_t *f) {
 static void *park(void *arg) {
     fiber_t *f = arg;
     f->tp = thread_pointer();
-    f->base = (char *)(((uintptr_t)__builtin_frame_address(0) - 512) & ~(uintptr_t)63);
-    tell_lent(f);
+    tell_lent(f, __builtin_frame_address(0));
     for (;;) {
 #if defined(__x86_64__)
         long n = SYS_pause;
@@ -131,11 +139,11 @@ struct turn {
     void (*entry)(void);
     jmp_buf begin;
 };
-#ifdef FIBER_THREADS
-bool fiber_by_threads = true;
-#else
-bool fiber_by_threads;
+#ifndef FIBER_THREADS
+#define FIBER_THREADS 0
 #endif
+// Its place does not depend on its value: then a program's own variables do not move either.
+__attribute__((section(".data"))) bool fiber_by_threads = FIBER_THREADS;
 
 static void await_turn(struct turn *t) {
     while (!__atomic_exchange_n(&t->mine, 0, __ATOMIC_ACQUIRE))
@@ -153,17 +161,18 @@ void fiber_hand_over_(fiber_t *from, const fiber_t *to) {
 static void *lend(void *arg) {
     fiber_t *f = arg;
     f->tp = thread_pointer();
-    f->base = (char *)((uintptr_t)__builtin_frame_address(0) & ~(uintptr_t)63);
-    tell_lent(f);
+    tell_lent(f, __builtin_frame_address(0));
     if (!setjmp(f->turn->begin)) await_turn(f->turn);   // a reset comes back here in its turn
     f->turn->fresh = false;
-    f->turn->entry();
-    return NULL;
+    fiber_begin_(f->base, f->turn->entry);
 }
 
+// Not from the heap: what the program finds there must not depend on how its CPUs are switched.
 static struct turn *new_turn(void) {
-    struct turn *t = fiber_by_threads ? calloc(1, sizeof *t) : NULL;
-    if (fiber_by_threads && !t) die("out of memory for threads");
+    if (!fiber_by_threads) return NULL;
+    void *t = mmap(NULL, sizeof(struct turn), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+                   -1, 0);
+    if (t == MAP_FAILED) die("out of memory for threads");
     return t;
 }
 

@@ -28,6 +28,7 @@ void fiber_host(fiber_t *f);
 // The next switch to f calls entry() on an empty stack, with fresh thread-local variables.
 void fiber_reset(fiber_t *f, void (*entry)(void));
 void fiber_swap_(void **save, void *to, uintptr_t tp);
+_Noreturn void fiber_begin_(void *base, void (*entry)(void));
 void fiber_hand_over_(fiber_t *from, const fiber_t *to);
 // Calls save() in the state that a switch to *save would go on from.
 void fiber_keep_(void **save_sp, void (*save)(void));

@@ -56,9 +56,9 @@ def must(*words):
 def library(folder):
     """The objects of src/sim/meson.build, and the one that is part of the program."""
     build = (SOURCE / "src/sim/meson.build").read_text()
-    names = re.findall(r"'([a-z]+\.c)'", build.split("sim_model_lib")[0])
+    names = re.findall(r"'([a-z./]+\.c)'", build.split("sim_lib")[0])
     objects = []
-    for file in [SOURCE / "src/sim" / name for name in names] + [SOURCE / "src/vm/fiber.c"]:
+    for file in [SOURCE / "src/sim" / name for name in names]:
         objects.append(f"{folder}/vm-{file.stem}.o")
         must(f"{PREFIX}-gcc", *FLAGS, "-fno-optimize-sibling-calls", "-c", str(file), "-o", objects[-1])
     must(f"{PREFIX}-gcc", *FLAGS, "-fsanitize=thread", '-DVM_LOCKS="../sim/locks.h"', "-c",

@@ -91,6 +91,14 @@ def waits():
         check(value is not None and least <= value <= most, f"a wait ends when it should: {name}", value)
 
 
+    for compiler in ("gcc", "clang"):
+        done = sim("sim", str(HERE / "delays.c"), "--seeds", "1", "--threads", "3", "--machine", "graviton3", "--lock",
+                   "libc", "--json", "--cc", compiler, "--metric", "late ([0-9]+)")
+        cell = cells(done)[0] if done.returncode == 0 else {"rate": 1e9}
+        check(cell["rate"] < 200 and cell["with_waits_per_host_s"] > 3 * cell["accesses_per_host_s"],
+              f"delays by the clock end in time, though most of their turns are not run, {compiler}", cell)
+
+
 def stuck():
     done = sim("sim", str(HERE / "deadlock.c"), *SMALL, "--lock", "libc")
     check(done.returncode == 3 and "deadlock" in done.stdout and "forth" in done.stdout and "back" in done.stdout,
