@@ -17,9 +17,6 @@
 
 #define STRING_(x) #x
 #define STRING(x) STRING_(x)
-#ifndef KIND
-#define KIND 0
-#endif
 #ifndef POLICY
 #define POLICY HL_WAIT_SPIN
 #endif
@@ -96,8 +93,7 @@ int main(void) {
     hl_wait_set(POLICY);
     (void)hl_ns_to_ticks(1);
 #ifdef PRELOAD
-    hlp_rw_fast.kind = 0;
-    hl_store(&ours(&lock)->kind, KIND);
+    be_of_kind(&lock);
 #endif
     SELF(1);
 #ifdef ROW

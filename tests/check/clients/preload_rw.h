@@ -26,4 +26,12 @@
 #include "preload/rwlock.c"
 #include "preload_rest.h"
 
+#ifndef KIND
+#define KIND 0
+#endif
+static void be_of_kind(pthread_rwlock_t *rw) {
+    hlp_rw_fast.kind = 0;
+    hl_store(&ours(rw)->kind, KIND);
+}
+
 #endif

@@ -15,9 +15,6 @@
 #ifndef WAYS
 #define WAYS WR
 #endif
-#ifndef KIND
-#define KIND 0
-#endif
 #ifndef POLICY
 #define POLICY HL_WAIT_SPIN
 #endif
@@ -67,8 +64,7 @@ int main(void) {
     pthread_t thread[THREADS_];
     hl_wait_set(POLICY);
     (void)hl_ns_to_ticks(1);
-    hlp_rw_fast.kind = 0;
-    hl_store(&ours(&lock)->kind, KIND);
+    be_of_kind(&lock);
     for (long i = 0; i < THREADS_; i++) pthread_create(&thread[i], NULL, work, (void *)i);
     for (int i = 0; i < THREADS_; i++) pthread_join(thread[i], NULL);
     assert(first == written && second == written);
