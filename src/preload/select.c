@@ -40,6 +40,7 @@ static site_t sites[SITES_MOST];
 static HL_ATOMIC(unsigned) site_count;
 static HL_ATOMIC(unsigned) unresolved;
 static HL_ATOMIC(unsigned) moved_by[HLP_CHOICES_MOST], spins_by[HLP_CHOICES_MOST];
+static HL_ATOMIC(bool) spins_at[HLP_CHOICES_MOST];  // a spinlock was initialised or locked there
 static uint8_t kind_of[HLP_CHOICES_MOST];
 #ifdef DLFO_STRUCT_HAS_EH_DBASE  // glibc 2.35 has it
 typedef int object_of_t(void *, struct dl_find_object *);
@@ -250,20 +251,33 @@ void hlp_two_refresh(hlp_mutex_t *m) { hl_store(&front(m)->byte.asleep, (uint8_t
 
 // ------------------------------------------------------------------------- spinlocks
 // They have no byte to note a move in. Where one lies says which lock it is, at every call: so one
-// is chosen by its variable alone, and all zeros is unlocked in every kind.
+// is chosen by its variable alone, and all zeros is unlocked in every kind. A choice of code that
+// only spinlocks meet is told of: spin.c comes here by a jump, so the return address is its caller's.
 static const hlp_ops_t *spin_ops(pthread_spinlock_t *s) {
     const site_t *c = chosen((const void *)(uintptr_t)s, NULL);
     return c ? moved_to(c->kind) : hlp_kinds[0];
 }
 
+static void note_caller(const void *caller) {
+    const site_t *c = chosen(NULL, caller);
+    if (c && !hl_load(&spins_at[c->choice])) hl_store(&spins_at[c->choice], true);
+}
+
 static int two_spin_init(pthread_spinlock_t *s, int shared) {
     const site_t *c = chosen((const void *)(uintptr_t)s, NULL);
     if (c) hl_fetch_add(&spins_by[c->choice], 1u);
+    note_caller(__builtin_return_address(0));
     return spin_ops(s)->spin_init(s, shared);
 }
 static int two_spin_destroy(pthread_spinlock_t *s) { return spin_ops(s)->spin_destroy(s); }
-static int two_spin_lock(pthread_spinlock_t *s) { return spin_ops(s)->spin_lock(s); }
-static int two_spin_trylock(pthread_spinlock_t *s) { return spin_ops(s)->spin_trylock(s); }
+static int two_spin_lock(pthread_spinlock_t *s) {
+    note_caller(__builtin_return_address(0));
+    return spin_ops(s)->spin_lock(s);
+}
+static int two_spin_trylock(pthread_spinlock_t *s) {
+    note_caller(__builtin_return_address(0));
+    return spin_ops(s)->spin_trylock(s);
+}
 static int two_spin_unlock(pthread_spinlock_t *s) { return spin_ops(s)->spin_unlock(s); }
 
 hlp_ops_t hlp_two_ops(void) {
@@ -300,6 +314,8 @@ void hlp_sites_report(void) {
         }
         hlp_say(&l, " moved to ");
         hlp_say(&l, moved_to(kind_of[i])->name);
+        if (!moved && !spins && hl_load(&spins_at[i]))
+            hlp_say(&l, ": only spinlocks are locked there, and those are chosen by their variable");
         hlp_say(&l, "\n");
         hlp_print(&l);
     }

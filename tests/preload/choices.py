@@ -87,6 +87,10 @@ def choices():
     moves("Table::mutex_", "nmcs", 2, chosen_cxx, COUNTED_CXX)
     moves("store::Table::add", "nmcs", 2, chosen_cxx, COUNTED_CXX)
     moves("count_other", "qspin", 1, chosen_cxx, COUNTED_CXX)
+    code, out, err = under(["--lock", f"{file}:{line_of('SPIN')}=nmcs4"], chosen)
+    case("code that locks a spinlock", (code, out) == (0, COUNTED) and re.search(
+        r"^hotlock: choice 1: 0 mutexes moved to nmcs4: only spinlocks .* by their variable$", err,
+        re.M), (code, out, err))
     code, out, err = under(["-q", "--lock", "alone=tas", "--lock", "default=park"], chosen)
     case("--quiet says nothing", (code, out, err) == (0, COUNTED, ""), (code, out, err))
     with tempfile.TemporaryDirectory() as folder:

@@ -63,7 +63,7 @@ static void *work(void *unused) {
         pthread_mutex_lock(&checked);
         checked_count += pthread_mutex_lock(&checked) == EDEADLK;
         pthread_mutex_unlock(&checked);
-        pthread_spin_lock(&spin);
+        pthread_spin_lock(&spin);  // SPIN
         spin_count++;
         pthread_spin_unlock(&spin);
         if (use_plugin) use_plugin();
