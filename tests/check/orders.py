@@ -58,7 +58,8 @@ OF_COND = ("WB", "TB", "Wb", "Tb", "WS", "Ts")
 # Of clients/rows.c: who gives the second lock its row.
 OF_ROWS = {"taken over": (), "kept": ("-D", "KEEPS"), "given back": ("-D", "FAILS")}
 # Of clients/pass.c: what happens while a writer looks who is inside.
-OF_PASS = {"opened": (), "given again": ("-D", "AGAIN")}
+OF_PASS = {"opened": (), "given again": ("-D", "AGAIN", "--search", "pct", "--depth", "3", "--samples",
+                                         "100000")}
 
 
 def question(name):
