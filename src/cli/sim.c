@@ -135,7 +135,8 @@ static const struct argp argp = {
         "program of your own {threads}, {lock} and {seconds} are filled in; if {lock} is not "
         "there, "
         "each lock stands in for pthread's mutexes.\v"
-        "Exit code: 0 a result, 1 none, 2 bad input, 3 the program crashed or came to a deadlock.",
+        "Exit code: 0 a result, 1 none, 2 bad input, 3 the program crashed or came to a deadlock, "
+        "130 interrupted.",
     .children = children,
 };
 

@@ -34,7 +34,7 @@ typedef struct {
     "does around it"
 #define BUS_MODEL                                                                                  \
     "the walk along the run queue takes far longer than handing the lock over, and both locks "     \
-    "share it: whatever the bus is given, the ratio stays between 0.9 and 1.2 (docs/simulator.md)"
+    "share it: whatever the bus is given, the ratio stays between 0.8 and 1.0 (docs/simulator.md)"
 
 static const row_t rows[] = {
     {"alispinlock, counter, 70 threads",

@@ -103,13 +103,30 @@ static _Noreturn void die(const char *what) {
     _exit(2);
 }
 
+// A system call without a function of the C library: its first call would be bound by the dynamic
+// linker, on more stack than there is above the program's part.
+static inline long kernel(long n, long first, long second, long third) {
+#if defined(__x86_64__)
+    register long fourth __asm__("r10") = 0, fifth __asm__("r8") = 0;
+    __asm__ volatile("syscall" : "+a"(n)
+                     : "D"(first), "S"(second), "d"(third), "r"(fourth), "r"(fifth)
+                     : "rcx", "r11", "memory");
+    return n;
+#else
+    register long number __asm__("x8") = n, a __asm__("x0") = first, b __asm__("x1") = second;
+    register long c __asm__("x2") = third, d __asm__("x3") = 0, e __asm__("x4") = 0;
+    __asm__ volatile("svc 0" : "+r"(a) : "r"(number), "r"(b), "r"(c), "r"(d), "r"(e) : "memory");
+    return a;
+#endif
+}
+
 // The program's part begins below what the caller, a thread's first function, has of its own: at the
 // same place of the stack either way, so that the same variables share cache lines.
 static void tell_lent(fiber_t *f, const char *frame) {
     f->base = (char *)(((uintptr_t)frame - 512) & ~(uintptr_t)63);
     f->sp = f->base;
     __atomic_store_n(&f->lent, 1, __ATOMIC_RELEASE);
-    syscall(SYS_futex, &f->lent, FUTEX_WAKE_PRIVATE, 1);
+    kernel(SYS_futex, (long)&f->lent, FUTEX_WAKE_PRIVATE, 1);
 }
 
 // The real thread never touches its stack again: it sleeps in a loop of pure system calls.
@@ -117,18 +134,7 @@ static void *park(void *arg) {
     fiber_t *f = arg;
     f->tp = thread_pointer();
     tell_lent(f, __builtin_frame_address(0));
-    for (;;) {
-#if defined(__x86_64__)
-        long n = SYS_pause;
-        __asm__ volatile("syscall" : "+a"(n) : : "rcx", "r11", "memory");
-#else
-        register long n __asm__("x8") = SYS_ppoll;
-        register long a __asm__("x0") = 0, b __asm__("x1") = 0, c __asm__("x2") = 0;
-        register long mask __asm__("x3") = 0, size __asm__("x4") = 0;
-        __asm__ volatile("svc 0" : "+r"(a) : "r"(n), "r"(b), "r"(c), "r"(mask), "r"(size)
-                         : "memory");
-#endif
-    }
+    for (;;) kernel(SYS_ppoll, 0, 0, 0);
     return NULL;
 }
 
