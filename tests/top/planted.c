@@ -207,9 +207,15 @@ static struct {
 static volatile long *counter;
 enum { DESK_NS = 200000000 };
 
-NEVER_INLINE static void use_desk(void) {
+// Once one lingers until the other wants it: whose sections these are is known of waits.
+static atomic_int lingers, wants;
+
+NEVER_INLINE static void use_desk(bool linger) {
     pthread_mutex_lock(&desk.lock);
     for (int i = 0; i < 200; i++) desk.inside++;
+    lingers |= linger;
+    while (linger && !wants) usleep(1000);
+    if (linger) usleep(100000);
     pthread_mutex_unlock(&desk.lock);
 }
 
@@ -218,9 +224,12 @@ NEVER_INLINE static void count_hits(void) {
 }
 
 static void *at_desk(void *number) {
+    if ((long)number == 0) use_desk(true);
+    while ((long)number == 2 && !lingers) usleep(1000);
+    wants |= (long)number == 2;
     while (clock_ns(CLOCK_THREAD_CPUTIME_ID) < DESK_NS) {
         if ((long)number & 1) count_hits();
-        else use_desk();
+        else use_desk(false);
     }
     return NULL;
 }
