@@ -20,11 +20,9 @@ static void close_modules(gather_t *g)
     profile_free(&g->maps);
 }
 
-static bool open_modules(gather_t *g)
+static void open_modules(gather_t *g, const profile_t *maps)
 {
-    profile_init(&g->maps);
-    if (!symbols_read_maps(&g->maps, g->pid))
-        return false;
+    g->maps = *maps;
     g->dwfl = symbols_dwfl(&g->maps, g->pid, g->symbols);
     g->unwinder = unwinder_new(g->dwfl, g->pid);
     g->spins = spin_new(g->dwfl, g->pid);
@@ -32,7 +30,6 @@ static bool open_modules(gather_t *g)
         beside_modules(g->beside, g->dwfl);
     else
         g->beside = beside_new(g->dwfl, g->pid);
-    return true;
 }
 
 // A library loaded since, or one executed: other maps. Those of a process that is gone stay.
@@ -52,12 +49,12 @@ static void refresh_modules(gather_t *g)
             same = !now.maps[i].executable ||
                    profile_map_at(&g->maps, g->pid, now.maps[i].start) != NULL;
     }
-    profile_free(&now);
-    if (!same) {
-        close_modules(g);
-        if (!open_modules(g))
-            cli_bad("process %d ended while it was being read", (int)g->pid);
+    if (same) {
+        profile_free(&now);
+        return;
     }
+    close_modules(g);
+    open_modules(g, &now);
 }
 
 static int read_symbols(Dwfl_Module *m, void **kept, const char *name, Dwarf_Addr start, void *arg)
@@ -79,11 +76,14 @@ gather_t *gather_new(pid_t pid, const char *symbols)
     gather_t *g = cli_alloc(sizeof *g);
     g->pid = pid;
     g->symbols = symbols;
-    if (!open_modules(g)) {
-        profile_free(&g->maps);
+    profile_t maps;
+    profile_init(&maps);
+    if (!symbols_read_maps(&maps, pid)) {
+        profile_free(&maps);
         free(g);
         return NULL;
     }
+    open_modules(g, &maps);
     warm_up(g);
     g->places = cli_alloc(PLACES * sizeof *g->places);
     g->pending = cli_alloc(PENDING * sizeof *g->pending);

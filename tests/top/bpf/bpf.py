@@ -363,9 +363,9 @@ def check_refusals(folder):
 
 # ------------------------------------------------------------------------- what it leaves behind
 def programs():
-    """Numbers of hotlock's BPF programs that are loaded."""
+    """Numbers of hotlock's BPF programs that are loaded, and held by no process that lives."""
     listed = json.loads(run("bpftool", "prog", "show", "--json").stdout)
-    return {p["id"] for p in listed if p.get("name") in (
+    return {p["id"] for p in listed if not p.get("pids") and p.get("name") in (
         "switched", "waking", "tick", "lock_begins", "lock_ends", "wait_begins", "unlock_begins")}
 
 
