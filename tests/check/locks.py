@@ -85,6 +85,11 @@ PRELOAD_RW_TIMED = ("WW", "WN", "UR", "WV")
 SUSPENDED = ("mcs_alone", "nmcs", "nmcs4", "mcsflag", "qspin", "ticket_flag")
 
 
+# What takes minutes to explore: all of it that has few preemptions.
+def few(preemptions):
+    return ("--model", "sc", "--preemptions", str(preemptions))
+
+
 def questions_of_suspended(everything):
     jumps = ("--expiries", "1", "--spurious", "0", "--sleeps", "0")
     asked = [("2 threads, spin", 2, SPIN, QUIET, ()), ("2 threads, park", 2, PARK, QUIET, ()),
@@ -101,6 +106,8 @@ def questions_of_suspended(everything):
         if lock != "mcs_alone":  # which takes minutes
             yield "suspended", f"{lock}, 3 threads, spin", "lock", three, False
         else:
+            yield "suspended", f"{lock}, 3 threads, spin, under sc within 2 preemptions", "lock", [
+                *three, *few(2)], False
             yield "suspended", f"{lock}, 3 threads, spin, drawn", "lock", [*three, *DRAWN_LATE], True
         twice = ["-t", "2", *options, *EXTRA.get(lock, ()), *SPIN, *QUIET, "-D", "SECTIONS=2"]
         if lock == "ticket_flag":
@@ -139,11 +146,11 @@ def questions_of_preload(everything):
         for ways in all_ways:
             yield "preload", f"rwlock, {ways}{what}", "preload_rwlock", [
                 "-t", "2", "-D", f"WAYS={ways}", *time, *AS_PRELOAD], False
-    for ways in ("WRT", "WWR"):
-        yield "preload", f"rwlock, {ways}, slices end, drawn", "preload_rwlock", [
-            "-t", "3", "-D", f"WAYS={ways}", *jumps, *AS_PRELOAD, *DRAWN_LATE], True
-    yield "preload", "rwlock, WWT, park, slices end, drawn", "preload_rwlock", [
-        "-t", "3", "-D", "WAYS=WWT", *jumps, *PARK, *AS_PRELOAD, *DRAWN_LATE], True
+    for ways, policy in (("WRT", ()), ("WWR", ()), ("WWT", PARK)):  # all executions: minutes
+        three = ["-t", "3", "-D", f"WAYS={ways}", *policy, *jumps, *AS_PRELOAD]
+        what = f"rwlock, {ways}{', park' if policy else ''}, slices end"
+        yield "preload", f"{what}, under sc within 1 preemption", "preload_rwlock", [*three, *few(1)], False
+        yield "preload", f"{what}, drawn", "preload_rwlock", [*three, *DRAWN_LATE], True
 
 
 # What main() does, who waits meanwhile, what main() does then (clients/fair.c).
@@ -259,7 +266,8 @@ def main():
     failed = 0
     for number, (lock, what, client, options, bounded) in enumerate(todo, 1):
         run = ask(hotlock, include, clients, lock, client, options, 600 if everything else 100)
-        verified = re.search(r"^verified for \S+ (\d+ executions, \S+ s)", run.stdout, re.M)
+        verified = re.search(r"^verified for (?:\S+|\S+ within \d+ preemptions?:) "
+                             r"(\d+ (?:executions|interleavings), \S+ s)", run.stdout, re.M)
         met = re.search(r"^NOT VERIFIED .* (met the bound|single executions)", run.stdout, re.M)
         some = re.search(r"^([1-9]\d* executions) without a counterexample", run.stdout, re.M)
         good = verified or (bounded and met and some)

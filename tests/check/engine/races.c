@@ -56,7 +56,7 @@ static void *second(void *unused) {
 #else
 // Each thread reads one of two neighbours, which one depends on the schedule, and the second writes
 // its own, or the other's.
-static volatile int pair[2], seen[2];
+static volatile int pair[2] __attribute__((aligned(8))), seen[2];
 
 static void *first(void *arg) {
     seen[0] += pair[atomic_exchange_explicit(&data, 0, memory_order_relaxed)];
@@ -65,6 +65,7 @@ static void *first(void *arg) {
 }
 static void *second(void *arg) {
     int mine = atomic_exchange_explicit(&data, 0, memory_order_relaxed);
+    (void)atomic_load_explicit(&flag, memory_order_relaxed); // the first may read before
     seen[1] += pair[mine];
 #ifdef OTHER
     pair[!mine] = 1;
