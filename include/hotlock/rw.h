@@ -205,8 +205,8 @@ HL_INLINE void hl_rw_row_retire(uint64_t s) {
     (void)hl_fetch_add_rel(&row->claimed, -1u);  // pairs with the claim in hl_rw_collide()
 }
 
-// Pins the row of a lock, whose state it leaves in *s; NULL: it has none. The acquire pairs with the
-// release above: the state is then no older than the row's last return.
+// Pins the row of a lock, whose state it leaves in *s; NULL: it has none. The acquire pairs with
+// the release above: the state is then no older than the row's last return.
 HL_INLINE hl_rw_row_t *hl_rw_pin(hl_rw_t *l, uint64_t *s) {
     for (;;) {
         uint64_t seen = hl_load(&l->state);
@@ -487,8 +487,8 @@ HL_INLINE bool hl_rw_lock_at_gate(hl_rw_t *l, uint64_t deadline_ns) {
     HL_RW_SC(fetch_or, &l->state, HL_RW_GATE);
     for (;;) {
         // One with the looks at the counters in the order of the gate. An acquire would do: a state
-        // that has changed since makes the exchange in hl_rw_take() fail, and the counters are looked
-        // at after the gate in any case.
+        // that has changed since makes the exchange in hl_rw_take() fail, and the counters are
+        // looked at after the gate in any case.
         uint64_t s = HL_RW_SC(load_n, &l->state);
         if (!hl_rw_after_the_invited(l, s, &since) && (got = hl_rw_take(l, s, 0))) break;
         if (hl_past(deadline_ns)) break;

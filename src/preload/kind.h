@@ -8,6 +8,7 @@
 //   SPIN_MARK    nonzero: SPIN cannot be shared by processes; a word whose low half is this value,
 //                which SPIN never stores, is a tas lock in its last byte instead
 //   QUEUED, SPIN_QUEUED  1: a lock in whose queue a waiter waits for those ahead of it
+//   DROPS        1: hl_FORM_drop() unlocks if nobody waits; what is not held it leaves as it is
 //
 // defined; it leaves a table named LOCK_ops. Unlocking what is not locked is undefined in POSIX
 // and harmless in libc, where programs get away with it; a queue lock would never recover.
@@ -68,6 +69,9 @@ static int MY(trylock)(pthread_mutex_t *m) {
 
 static int MY(unlock)(pthread_mutex_t *m) {
     MUTEX(t) *l = (MUTEX(t) *)(void *)m;
+#if DROPS
+    if (hl_likely(MUTEX(drop)(l))) return 0;
+#endif
     if (hl_likely(MUTEX(is_locked)(l))) MUTEX(unlock)(l);
     return 0;
 }
@@ -149,3 +153,4 @@ static const hlp_ops_t MY(ops) = TABLE(NAME(LOCK));
 #undef SPIN_MARK
 #undef QUEUED
 #undef SPIN_QUEUED
+#undef DROPS

@@ -28,9 +28,9 @@ static hl_tas_t *last_byte(pthread_spinlock_t *s) {
 #define QSPIN_MARK 0x0f0fu
 
 // ------------------------------------------------------------------------- past the first waiter
-// pass: takes a lock that is free, as a newcomer does, past a first waiter that leaves it alone. What
-// the caller has left in the queue is taken out by those who pass. take_reserved: at once, for a
-// trylock, which must not fail because a first waiter has closed the door and was suspended.
+// pass: takes a lock that is free, as a newcomer does, past a first waiter that leaves it alone.
+// What the caller has left in the queue is taken out by those who pass. take_reserved: at once, for
+// a trylock, which must not fail because a first waiter has closed the door and was suspended.
 static bool hl_nmcs_pass(hl_nmcs_t *l) { return hl_barge(hl_nmcs_queue(l).tail, HL_NO_DEADLINE); }
 static bool hl_nmcs_take_reserved(hl_nmcs_t *l) {
     return hl_tail_take_reserved(hl_nmcs_queue(l).tail);
@@ -51,6 +51,15 @@ static bool hl_qspin_pass(hl_qspin_t *l) {
 }
 static bool hl_qspin_take_reserved(hl_qspin_t *l) { return hl_flag_take_free(&l->flag); }
 
+// Unlocks a lock that is held and has no waiters, in one step: no look before it.
+static bool hl_mcs_alone_drop(hl_mcs_alone_t *l) {
+    return l->node == &hl_mcs_no_node && hl_cas_rel(&l->lock.tail, HL_HELD, 0);
+}
+static bool hl_nmcs_drop(hl_nmcs_t *l) { return hl_cas_rel(&l->tail, HL_HELD, 0); }
+static bool hl_nmcs4_drop(hl_nmcs4_t *l) {
+    return hl_cas_rel(&l->half.tail, (uint16_t)HL_HELD, 0);
+}
+
 // ------------------------------------------------------------------------- the locks
 #define LOCK        park
 #define SPIN        park
@@ -58,6 +67,7 @@ static bool hl_qspin_take_reserved(hl_qspin_t *l) { return hl_flag_take_free(&l-
 #define SPIN_MARK   0
 #define QUEUED      0
 #define SPIN_QUEUED 0
+#define DROPS       0
 #include "kind.h"
 
 #define LOCK        tas
@@ -66,6 +76,7 @@ static bool hl_qspin_take_reserved(hl_qspin_t *l) { return hl_flag_take_free(&l-
 #define SPIN_MARK   0
 #define QUEUED      0
 #define SPIN_QUEUED 0
+#define DROPS       0
 #include "kind.h"
 
 #define LOCK        ticket
@@ -75,6 +86,7 @@ static bool hl_qspin_take_reserved(hl_qspin_t *l) { return hl_flag_take_free(&l-
 #define SPIN_MARK   0
 #define QUEUED      0
 #define SPIN_QUEUED 0
+#define DROPS       0
 #include "kind.h"
 
 // ------------------------------------------------------------------------- the queue locks
@@ -85,6 +97,7 @@ static bool hl_qspin_take_reserved(hl_qspin_t *l) { return hl_flag_take_free(&l-
 #define SPIN_MARK   NMCS4_MARK
 #define QUEUED      1
 #define SPIN_QUEUED 1
+#define DROPS       1
 #include "kind.h"
 
 #define LOCK        nmcs
@@ -93,6 +106,7 @@ static bool hl_qspin_take_reserved(hl_qspin_t *l) { return hl_flag_take_free(&l-
 #define SPIN_MARK   NMCS4_MARK
 #define QUEUED      1
 #define SPIN_QUEUED 1
+#define DROPS       1
 #include "kind.h"
 
 #define LOCK        nmcs4
@@ -101,6 +115,7 @@ static bool hl_qspin_take_reserved(hl_qspin_t *l) { return hl_flag_take_free(&l-
 #define SPIN_MARK   NMCS4_MARK
 #define QUEUED      1
 #define SPIN_QUEUED 1
+#define DROPS       1
 #include "kind.h"
 
 #define LOCK        mcsflag
@@ -109,6 +124,7 @@ static bool hl_qspin_take_reserved(hl_qspin_t *l) { return hl_flag_take_free(&l-
 #define SPIN_MARK   NMCS4_MARK
 #define QUEUED      1
 #define SPIN_QUEUED 1
+#define DROPS       0
 #include "kind.h"
 
 #define LOCK        qspin
@@ -117,6 +133,7 @@ static bool hl_qspin_take_reserved(hl_qspin_t *l) { return hl_flag_take_free(&l-
 #define SPIN_MARK   QSPIN_MARK
 #define QUEUED      1
 #define SPIN_QUEUED 1
+#define DROPS       0
 #include "kind.h"
 
 const hlp_ops_t *const hlp_kinds[] = {&park_ops,  &tas_ops,     &ticket_ops, &mcs_ops, &nmcs_ops,

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-// mcs_alone.h - mcs behind functions that have no node argument, as the preload has it: the holder's
-// node comes from the pool and its name stands beside the lock. A lock that is free and has no queue
-// is taken as trylock does, without a node; so is, with the pool empty (4 094 locks waited for at
-// once), any lock that is free.
+// mcs_alone.h - mcs behind functions that have no node argument, as the preload has it: the
+// holder's node comes from the pool and its name stands beside the lock. A lock that is free and has
+// no queue is taken as trylock does, without a node; so is, with the pool empty (4 094 locks waited
+// for at once), any lock that is free.
 #ifndef HOTLOCK_PRELOAD_MCS_ALONE_H
 #define HOTLOCK_PRELOAD_MCS_ALONE_H
 
@@ -64,6 +64,8 @@ HL_INLINE void hl_mcs_alone_unlock(hl_mcs_alone_t *l) {
         hl_mcs_alone_unlock_slow(l, n);
 }
 
-HL_INLINE bool hl_mcs_alone_is_locked(const hl_mcs_alone_t *l) { return hl_mcs_is_locked(&l->lock); }
+HL_INLINE bool hl_mcs_alone_is_locked(const hl_mcs_alone_t *l) {
+    return hl_mcs_is_locked(&l->lock);
+}
 
 #endif

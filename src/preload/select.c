@@ -252,7 +252,8 @@ void hlp_two_refresh(hlp_mutex_t *m) { hl_store(&front(m)->byte.asleep, (uint8_t
 // ------------------------------------------------------------------------- spinlocks
 // They have no byte to note a move in. Where one lies says which lock it is, at every call: so one
 // is chosen by its variable alone, and all zeros is unlocked in every kind. A choice of code that
-// only spinlocks meet is told of: spin.c comes here by a jump, so the return address is its caller's.
+// only spinlocks meet is told of: spin.c comes here by a jump, so the return address is its
+// caller's.
 static const hlp_ops_t *spin_ops(pthread_spinlock_t *s) {
     const site_t *c = chosen((const void *)(uintptr_t)s, NULL);
     return c ? moved_to(c->kind) : hlp_kinds[0];
@@ -315,7 +316,8 @@ void hlp_sites_report(void) {
         hlp_say(&l, " moved to ");
         hlp_say(&l, moved_to(kind_of[i])->name);
         if (!moved && !spins && hl_load(&spins_at[i]))
-            hlp_say(&l, ": only spinlocks are locked there, and those are chosen by their variable");
+            hlp_say(&l, ": only spinlocks are locked there, and "
+                        "those are chosen by their variable");
         hlp_say(&l, "\n");
         hlp_print(&l);
     }

@@ -195,7 +195,7 @@ typedef struct {
     void *object;
     int (*hold)(void *);          // main(), as the other arrives
     int (*arrive)(void *);
-    int (*ahead)(void *);         // another that waits already, and must get its turn as well; or NULL
+    int (*ahead)(void *);         // another that waits already, and must get its turn; or NULL
     int (*turn)(void *);          // main() afterwards: every way to lock and unlock
     int (*try_turn)(void *);      // and to try, if nobody runs who may be in between; or NULL
     int (*unlock)(void *);
@@ -264,8 +264,8 @@ SCENARIO(stop_arrivals) {
     behind.ahead = lock_mutex;
     may_suspend_in_steps();
     while (steps < ARRIVAL_STEPS && arrive_in_steps(&alone, steps) &&
-           arrive_in_steps(&behind, steps))
-        steps += steps < JOIN_STEPS ? 25 : 1;
+           arrive_in_steps(&behind, steps + 1))
+        steps += steps < JOIN_STEPS ? 25 : 2;
     expect(steps > 20, "stopped in its arrival");
 }
 

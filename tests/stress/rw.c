@@ -78,7 +78,8 @@ static bool is_clean(hl_rw_t *l) {
     for (int i = 1; i < HL_RW_ROWS; i++) {
         uint32_t sum = 0;
         for (int k = 0; k < HL_RW_SLOTS; k++) sum += hl_load(&hl_rw_rows.at[i].slot[k].readers);
-        free_ = free_ && !sum && !hl_load(&hl_rw_rows.at[i].claimed) && hl_load(&hl_rw_rows.at[i].gate) != 1;
+        free_ = free_ && !sum && !hl_load(&hl_rw_rows.at[i].claimed) &&
+                hl_load(&hl_rw_rows.at[i].gate) != 1;
     }
     return free_;
 }
