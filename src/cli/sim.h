@@ -7,6 +7,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <sys/types.h>
 
 #include "machine.h"
 #include "metric.h"
@@ -46,6 +47,7 @@ typedef struct {
     char *fault;          /* why there is no result */
     bool stuck, refused;  /* because of a deadlock or a crash; of what cannot be simulated */
     bool left;            /* the run was interrupted before it had one */
+    pid_t process;        /* that runs it now */
 } sim_cell_t;
 
 typedef struct {
@@ -70,8 +72,8 @@ typedef struct {
     int stuck, refused;   /* cells that ended so */
 } sim_t;
 
-/* Simulates one cell, all seeds of it. */
-void sim_cell(sim_t *s, sim_cell_t *c);
+/* Simulates cells, all seeds of each, side by side; the progress may be NULL. */
+void sim_cells(sim_t *s, sim_cell_t *cells, size_t count, progress_t *progress);
 /* A workload that was built for the simulator with hotlock; NULL if NAME is none. Free it. */
 char *sim_workload(const char *name);
 void sim_run(sim_t *s);

@@ -6,6 +6,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/sysinfo.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -310,49 +311,149 @@ static bool read_seed(sim_t *s, sim_cell_t *c, const char *base, long seed)
     return !c->fault;
 }
 
-static char *report_base(void)
+/* What a cell's files begin with: its seeds' reports, what it said, how it ended. */
+static char *report_base(size_t cell)
 {
     const char *tmp = getenv("TMPDIR");
-    return cli_printf("%s/hotlock-sim.%ld", tmp && *tmp ? tmp : "/tmp", (long)getpid());
+    return cli_printf("%s/hotlock-sim.%ld.%zu", tmp && *tmp ? tmp : "/tmp", (long)getpid(), cell);
 }
 
-static void add_stderr(sim_cell_t *c, const child_result_t *r)
+/* Runs all seeds of a cell; in a process of its own, so that others run beside it. What the program
+ * said first on standard error is kept for the fault there may be. */
+static child_end_t run_seeds(const sim_t *s, const sim_cell_t *c, const char *base)
 {
-    if (!r->err_len)
-        return;
-    char *more = cli_printf("%s: %.*s", c->fault, (int)strcspn(r->err, "\n"), r->err);
-    free(c->fault);
-    c->fault = more;
-}
-
-void sim_cell(sim_t *s, sim_cell_t *c)
-{
-    char *base = report_base(), **argv = command_of(s, c), **env = environment_of(s, c, base, false);
+    char **argv = command_of(s, c), **env = environment_of(s, c, base, false);
     child_spec_t spec = {.path = s->path, .argv = argv, .env = env, .capture = true,
                          .limit = s->limit * (double)s->seeds + LIMIT_SLACK_S};
     child_result_t result;
     child_run(&spec, &result);
+    char *said = cli_printf("%s.said", base);
+    FILE *f = result.err_len ? fopen(said, "w") : NULL;
+    if (f) {
+        fprintf(f, "%.*s", (int)strcspn(result.err, "\n"), result.err);
+        fclose(f);
+    }
+    return result.end;
+}
+
+static void start_cell(sim_t *s, sim_cell_t *c, size_t number)
+{
+    char *base = report_base(number);
+    pid_t parent = getpid();
+    fflush(NULL);
+    c->process = fork();
+    if (c->process < 0)
+        cli_bad("cannot start another process: %s", strerror(errno));
+    if (c->process == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGTERM);
+        _exit(getppid() == parent ? (int)run_seeds(s, c, base) : CHILD_INTERRUPTED);
+    }
+    free(base);
+}
+
+static void read_cell(sim_t *s, sim_cell_t *c, size_t number, int end)
+{
+    char *base = report_base(number), *said_file = cli_printf("%s.said", base);
+    char *said = read_file(said_file);
+    unlink(said_file);
+    c->process = 0;
     c->seeds = cli_alloc((size_t)s->seeds * sizeof *c->seeds);
-    if (result.end == CHILD_LIMIT)
+    if (end == CHILD_LIMIT)
         c->fault = cli_printf("took longer than --time-limit allows (%g s a seed)", s->limit);
     for (long seed = 1; seed <= s->seeds; seed++) {
-        if (result.end == CHILD_INTERRUPTED || c->fault)
+        if (end == CHILD_INTERRUPTED || c->fault)
             drop_seed(base, seed);
         else
             read_seed(s, c, base, seed);
     }
-    c->left = result.end == CHILD_INTERRUPTED && !c->fault;
-    if (c->left)
+    c->left = end == CHILD_INTERRUPTED && !c->fault;
+    if (c->left) {
         c->fault = cli_printf("interrupted");
-    else if (c->fault)
-        add_stderr(c, &result);
+    } else if (c->fault && said) {
+        char *more = cli_printf("%s: %s", c->fault, said);
+        free(c->fault);
+        c->fault = more;
+    }
     sim_name_lines(s, c);
-    child_free(&result);
-    child_free_env(env);
-    for (char **a = argv; *a; a++)
-        free(*a);
-    free(argv);
+    free(said);
+    free(said_file);
     free(base);
+}
+
+/* Waits for one of the cells that run; an interruption is passed on. A signal that comes between a
+ * look and the wait ends the wait. */
+static pid_t await_one(const sim_cell_t *cells, size_t count, int *status)
+{
+    static const int noted[] = {SIGCHLD, SIGINT, SIGTERM, SIGHUP};
+    sigset_t block, mask;
+    pid_t ended;
+    bool told = false;
+    sigemptyset(&block);
+    for (size_t i = 0; i < sizeof noted / sizeof *noted; i++)
+        sigaddset(&block, noted[i]);
+    sigprocmask(SIG_BLOCK, &block, &mask);
+    while ((ended = waitpid(-1, status, WNOHANG)) == 0) {
+        for (size_t i = 0; child_interrupted() && !told && i < count; i++)
+            if (cells[i].process)
+                kill(cells[i].process, SIGTERM);
+        told = child_interrupted();
+        sigsuspend(&mask);
+    }
+    sigprocmask(SIG_SETMASK, &mask, NULL);
+    return ended;
+}
+
+/* How many cells have come to their end: one, mostly. */
+static size_t finish_some(sim_t *s, sim_cell_t *cells, size_t count)
+{
+    int status = 0;
+    size_t finished = 0;
+    pid_t ended = await_one(cells, count, &status);
+    for (size_t i = 0; i < count; i++) {
+        if (!cells[i].process || (ended > 0 && cells[i].process != ended))
+            continue;
+        read_cell(s, &cells[i], i, ended > 0 && WIFEXITED(status) ? WEXITSTATUS(status) :
+                                                                    CHILD_SIGNALLED);
+        finished++;
+    }
+    return finished;
+}
+
+static void on_child(int signal)
+{
+    (void)signal; /* it only ends the wait */
+}
+
+/* So many cells at a time that there is always a seed for every CPU. */
+static size_t side_by_side(const sim_t *s)
+{
+    return (size_t)(1 + (get_nprocs() + s->seeds - 1) / s->seeds);
+}
+
+void sim_cells(sim_t *s, sim_cell_t *cells, size_t count, progress_t *progress)
+{
+    struct sigaction action = {.sa_handler = on_child}, old;
+    size_t next = 0, running = 0, most = side_by_side(s);
+    sigaction(SIGCHLD, &action, &old);
+    while (running || (next < count && !child_interrupted())) {
+        if (next < count && running < most && !child_interrupted()) {
+            if (progress)
+                progress_show(progress, "%s, %ld threads", cells[next].lock, cells[next].threads);
+            start_cell(s, &cells[next], next);
+            next++;
+            running++;
+            continue;
+        }
+        size_t finished = finish_some(s, cells, count);
+        running -= finished;
+        if (progress)
+            progress_step(progress, finished);
+    }
+    sigaction(SIGCHLD, &old, NULL);
+    for (; next < count; next++) {
+        cells[next].fault = cli_printf("not simulated");
+        cells[next].left = true;
+    }
 }
 
 /* The words of COMMAND, then those of the program. */
@@ -402,25 +503,18 @@ void sim_cell_free(sim_cell_t *c)
 void sim_run(sim_t *s)
 {
     progress_t progress;
-    s->cells = cli_alloc(s->lock_count * s->thread_count * sizeof *s->cells);
-    progress_begin(&progress, s->lock_count * s->thread_count);
-    for (size_t l = 0; l < s->lock_count; l++) {
-        for (size_t t = 0; t < s->thread_count; t++) {
-            sim_cell_t *c = sim_at(s, l, t);
-            c->lock = s->locks[l];
-            c->threads = s->threads[t];
-            if (s->partial) {
-                c->fault = cli_printf("not simulated");
-                c->left = true;
-                continue;
-            }
-            progress_show(&progress, "%s, %ld threads", c->lock, c->threads);
-            sim_cell(s, c);
-            progress_step(&progress, 1);
-            s->stuck += c->stuck;
-            s->refused += c->refused;
-            s->partial = child_interrupted();
-        }
+    size_t count = s->lock_count * s->thread_count;
+    s->cells = cli_alloc(count * sizeof *s->cells);
+    for (size_t i = 0; i < count; i++) {
+        s->cells[i].lock = s->locks[i / s->thread_count];
+        s->cells[i].threads = s->threads[i % s->thread_count];
     }
+    progress_begin(&progress, count);
+    sim_cells(s, s->cells, count, &progress);
     progress_clear(&progress);
+    for (size_t i = 0; i < count; i++) {
+        s->stuck += s->cells[i].stuck;
+        s->refused += s->cells[i].refused;
+    }
+    s->partial = child_interrupted();
 }

@@ -194,10 +194,9 @@ static outcome_t outcome_of(const row_t *r, const sim_t *defaults)
         cli_bad("cannot find the simulated workload '%s'; install hotlock, or build all of it",
                 r->program);
     s.machine = machine_load(r->machine);
-    for (int i = 0; i < 2 && !o.fault; i++) {
-        sim_cell(&s, &cells[i]);
+    sim_cells(&s, cells, 2, NULL);
+    for (int i = 0; i < 2 && !o.fault; i++)
         o.fault = cells[i].fault ? cli_printf("%s", cells[i].fault) : NULL;
-    }
     if (!o.fault) {
         o.simulated = SIM_MEDIAN(&cells[1], rate) / SIM_MEDIAN(&cells[0], rate);
         o.spin = SIM_MEDIAN(&cells[0], spin);
