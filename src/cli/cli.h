@@ -15,7 +15,7 @@
 enum {
     CLI_OK = 0,
     CLI_NO_RESULT = 1,    /* ran, but there is nothing to conclude from */
-    CLI_BAD_INPUT = 2,    /* nothing was written */
+    CLI_BAD_INPUT = 2,    /* nothing was written; top says where it differs */
     CLI_INTERRUPTED = 130 /* Ctrl-C: the result is partial and says so */
 };
 

@@ -382,6 +382,20 @@ static bool write_all(const options_t *o, top_result_t *r, bool to_stdout)
     return good;
 }
 
+// Of a stripped program in which not one lock could be named, people need to hear what to mend
+// before they read on. What was measured is written all the same: it cost a run.
+static bool without_names(const profile_t *p)
+{
+    for (size_t i = 0; i < p->lock_count; i++)
+        if (!p->locks[i].told_by_place)
+            return false;
+    if (!p->stripped || !p->lock_count)
+        return false;
+    cli_note("%s: stripped, no lock could be named; each is told by its place, all else in the "
+             "report holds; install its debug symbols, or give --symbols DIR", p->what);
+    return true;
+}
+
 static int run(options_t *o, bool to_stdout)
 {
     profile_t p;
@@ -412,6 +426,7 @@ static int run(options_t *o, bool to_stdout)
     code = !good                 ? CLI_NO_RESULT
            : child_interrupted() ? CLI_INTERRUPTED
            : !p.lock_count       ? CLI_NO_RESULT
+           : without_names(&p)   ? CLI_BAD_INPUT
                                  : CLI_OK;
     diagnosis_free(diagnoses, p.lock_count);
     profile_free(&p);
@@ -435,7 +450,7 @@ int cmd_report(int argc, char **argv)
         cli_bad("no file given; use -o FILE.html");
     int code = run(&o, false);
     for (size_t i = 0; i < o.save_count; i++)
-        if (code == CLI_OK || code == CLI_INTERRUPTED)
+        if (access(o.save[i].path, F_OK) == 0) // it was not there before
             printf("%s\n", o.save[i].path);
     return code;
 }

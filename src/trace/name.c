@@ -35,10 +35,12 @@ static char *short_name(const char *function) {
 
 // Where threads begin: in a program without symbols, all that is left of a stack.
 static bool begins_thread(const char *function) {
-    static const char *const all[] = {"start_thread", "clone", "clone3", "_start",
-                                      "__libc_start_call_main", "__libc_start_main"};
+    static const char *const all[] = {"start_thread", "clone", "__clone", "clone3", "__clone3",
+                                      "_start", "__libc_start_call_main", "__libc_start_main",
+                                      "__libc_start_main_impl"};
+    size_t length = strcspn(function, "@."); // a version, or what a compiler adds
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
-        if (strncmp(function, all[i], strlen(all[i])) == 0) return true;
+        if (strlen(all[i]) == length && memcmp(function, all[i], length) == 0) return true;
     return false;
 }
 
@@ -108,8 +110,10 @@ static char *name_beside(const profile_lock_t *l) {
 void name_lock(const profile_t *p, profile_lock_t *l) {
     if (l->beside.samples && !l->beside.name) l->beside.name = name_beside(l);
     if (!l->where) name_by_origin(p, l);
+    bool by_symbol = l->name;
     if (!l->name && l->pid && l->address) l->name = name_by_file(p, l);
-    if (!l->name && l->pid && l->address) l->name = name_by_taker(p, l);
+    if (!l->name && l->pid && l->address) by_symbol = l->name = name_by_taker(p, l);
     if (!l->name && l->address) l->name = cli_printf("%#llx", (unsigned long long)l->address);
+    l->told_by_place = l->name && !by_symbol;
     if (!l->name) l->name = cli_printf("%s", l->where ? l->where : l->kind);
 }

@@ -88,6 +88,7 @@ typedef struct {
     char *name;           // "db.lock", "struct cache.lock", "dentry"; NULL until it is named
     char *where;          // where it was initialised, or the call site: "open_db (db.c:120)"; may
                           // be NULL
+    bool told_by_place;   // no symbol gave it its name, only a file or an address
     uint32_t has;         // HAS_...
 
     uint64_t acquisitions, contended;
@@ -145,6 +146,7 @@ typedef struct {
     uint64_t samples;        // CPU samples spin_share was told from; 0: from clocks
     unsigned processors;     // this machine's
     unsigned threads;        // the most seen; 0: not known
+    bool stripped;           // most of its code has no symbols
     bool partial;            // interrupted, or the program had not ended
     int exit_code;           // of CMD; -1: none
     int exit_signal;

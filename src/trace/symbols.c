@@ -379,9 +379,11 @@ static void resolve_process(profile_t *p, pid_t pid, const char *directory, inli
                      (int)pid);
         return;
     }
-    if (unnamed > named)
+    if (unnamed > named) {
+        p->stripped = true;
         profile_note(p, "most code of process %d has no symbols: it was stripped; install its "
                      "debug symbols, or give their directory with --symbols", (int)pid);
+    }
     insert_all_jumped(p, pid, dwfl, frames);
     name_locks(p, pid, dwfl);
     symbols_end(dwfl);
