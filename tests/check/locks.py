@@ -156,7 +156,7 @@ def questions_of_preload(everything):
 # What main() does, who waits meanwhile, what main() does then (clients/fair.c).
 FAIR = (("W", "R", "W"), ("R", "W", "R"), ("R", "WR", "W"), ("W", "RW", "R"), ("W", "WR", "R"), ("W", "WR", "W"))
 
-FAIR_BIG = (("R", "WR", "W"), ("W", "RW", "R"), ("W", "WR", "R"))  # of the preload's
+FAIR_BIG = (("R", "WR", "W"), ("W", "RW", "R"), ("W", "WR", "R"), ("W", "WR", "W"))  # of the preload's
 
 
 def fair(held, waits, then):
