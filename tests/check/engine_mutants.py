@@ -108,7 +108,7 @@ MUTANTS = [
      "if (e->type == EV_FENCE && (strong || releases(e))) e->frel",
      "if (e->type == EV_FENCE) e->frel", "messages"),
     ("fence: is for the last load before it", "graph.c",
-     "            e->acq = clk_max(e->acq, message);", "            e->acq = message;", "messages"),
+     "            e->acq = clk_max(e->acq, message);", "            e->acq = message;", "litmus"),
     ("fence: is not for the loads of read-modify-writes", "graph.c",
      "            e->acq = clk_max(e->acq, message);",
      "            if (e->op == VM_LOAD) e->acq = clk_max(e->acq, message);", "messages"),

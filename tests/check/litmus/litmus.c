@@ -63,6 +63,7 @@ static int a, b, c, d;
 #define MP_IN 27
 #define MP_CHAIN 28
 #define MP_BROKEN 29
+#define MP_EARLIER 30
 
 #if TEST == SB
 BODY(p, W(x, 1); F; a = R(y))
@@ -202,6 +203,10 @@ BODY(q, a = R(y); b = R_(x, relaxed))
 BODY(p, W_(x, 1, relaxed); W(y, 1))
 BODY(q, a = R_(y, relaxed); F; b = R_(x, relaxed))
 #define SHOW printf("%d%d\n", a, b)
+#elif TEST == MP_EARLIER  // from a store to a fence that comes after another load
+BODY(p, W_(z, 1, relaxed); W_(x, 1, relaxed); W(y, 1))
+BODY(q, a = R_(y, relaxed); c = R_(z, relaxed); F; b = R_(x, relaxed))
+#define SHOW printf("%d%d%d\n", a, c, b)
 #elif TEST == MP_CHAIN  // from a fence to a fence, by a relaxed read-modify-write between
 BODY(p, W_(x, 1, relaxed); F; W_(y, 1, relaxed))
 BODY(q, atomic_fetch_add_explicit(&y, 1, memory_order_relaxed))
