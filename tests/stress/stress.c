@@ -279,10 +279,22 @@ static long last_one_frees(uint64_t ns) {
 // Signals interrupt waiters and holders; the handler takes a lock of the same kind that only
 // handlers take.
 static shared_t in_handlers;
+enum { NOT_HERE = -1 };  // instead of a number of sections
 static HL_ATOMIC(bool) quiet;
 
 // Linux enters a handler with the stack aligned to 16 bytes, as a node must be; QEMU 7.2's emulation
-// of i386 with 8, so that the node's address looked like flags and all stood still.
+// of i386 and of 64-bit MIPS with 8, so that the node's address looked like flags and all stood
+// still. On i386 a function can align its own stack, on MIPS none can.
+static HL_ATOMIC(bool) askew;
+
+static HL_OWN_STACK void look_at_stack(int number) {
+    __attribute__((aligned(16))) char here[16];
+    uintptr_t at = (uintptr_t)here;
+    (void)number;
+    __asm__("" : "+r"(at));  // not what the compiler takes for granted
+    hl_store(&askew, at % 16 != 0);
+}
+
 static HL_OWN_STACK void on_signal(int number) {
     test_node_t n;
     (void)number;
@@ -310,8 +322,12 @@ static long signal_storm(uint64_t ns) {
     test_init(lock_, &s.cell);
     test_init(lock_, &in_handlers.cell);
     memset(&action, 0, sizeof action);
-    action.sa_handler = on_signal;
+    action.sa_handler = look_at_stack;
     sigaction(SIGUSR1, &action, &before);
+    raise(SIGUSR1);
+    action.sa_handler = on_signal;
+    sigaction(SIGUSR1, hl_load(&askew) ? &before : &action, NULL);
+    if (hl_load(&askew)) return NOT_HERE;
     hl_store(&quiet, false);
     for (int i = 0; i < threads; i++) {
         prepare(&w[i], i, &s, end);
@@ -509,7 +525,10 @@ int main(int argc, char **argv) {
         fflush(stdout);
         alarm((unsigned)(seconds / count + limit + 1));
         long sections = scenarios[i].run((uint64_t)(seconds / count * 1e9));
-        printf("ok - %s %s: %ld sections\n", lock_->name, scenarios[i].name, sections);
+        if (sections == NOT_HERE)
+            printf("ok - %s %s # SKIP a handler's stack is askew\n", lock_->name, scenarios[i].name);
+        else
+            printf("ok - %s %s: %ld sections\n", lock_->name, scenarios[i].name, sections);
     }
     return 0;
 }
