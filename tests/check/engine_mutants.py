@@ -203,7 +203,7 @@ MUTANTS = [
      "write ? \"an atomic write\" : \"an atomic read\");\n", "", "races"),
     ("race: an atomic read is as bad as a write", "shadow.c",
      "check_plain_before(c, mask & 0xff, write, pc,", "check_plain_before(c, mask & 0xff, true, pc,",
-     "races"),
+     "engine/races.c"),
     ("race: who has seen the event before a write has seen the write", "shadow.c",
      "h[t] > c->wepoch[b]) continue;", "h[t] >= c->wepoch[b]) continue;", "races"),
     ("race: who has seen the event after a write has not", "shadow.c",
