@@ -110,10 +110,11 @@ static char *name_beside(const profile_lock_t *l) {
 void name_lock(const profile_t *p, profile_lock_t *l) {
     if (l->beside.samples && !l->beside.name) l->beside.name = name_beside(l);
     if (!l->where) name_by_origin(p, l);
-    bool by_symbol = l->name;
-    if (!l->name && l->pid && l->address) l->name = name_by_file(p, l);
-    if (!l->name && l->pid && l->address) by_symbol = l->name = name_by_taker(p, l);
+    bool nameless = !l->name, process = l->pid && l->address;
+    char *place = nameless && process ? name_by_file(p, l) : NULL;
+    if (nameless) l->name = place;
+    if (!l->name && process) l->name = name_by_taker(p, l);
+    l->told_by_place = place || (!l->name && l->address);
     if (!l->name && l->address) l->name = cli_printf("%#llx", (unsigned long long)l->address);
-    l->told_by_place = l->name && !by_symbol;
     if (!l->name) l->name = cli_printf("%s", l->where ? l->where : l->kind);
 }
