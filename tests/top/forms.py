@@ -342,8 +342,10 @@ def live(rows, columns):
     where = f"live, {columns}x{rows}"
     t = Terminal([HOTLOCK, "top", "--live", "--", PLANTED, "forever"], rows, columns,
                  TRUTH=os.path.join(WORK, "begun"))
-    shown = t.until(lambda lines: any("made others wait" in line for line in lines) or
-                    rows < 24 and any("waited " in line for line in lines), PATIENCE)
+    whole = ("held", "freed with somebody waiting", "waited", "threads on average")
+    # A screen may be looked at while it is drawn: wait for the last of what is asked for below.
+    shown = t.until(lambda lines: all(w in " ".join(" ".join(lines).split()) for w in whole) and
+                    (rows < 24 or any("made others wait" in line for line in lines)), PATIENCE)
     lines = t.screen.text()
     words = " ".join(" ".join(lines).split())
     check(f"{where}: shows the lock, its verdict and its stacks", None if shown and
@@ -352,7 +354,6 @@ def live(rows, columns):
           else lines[0])
     check(f"{where}: the table's columns are whole", None if lines[1].split()[0] == "lock" and
           lines[1].split()[-1] == "held" and lines[2].endswith("%") else lines[1:3])
-    whole = ("held", "freed with somebody waiting", "waited", "threads on average")
     check(f"{where}: the arithmetic is whole", None if all(w in words for w in whole) else lines)
     check(f"{where}: nothing is written beyond it", t.screen.beyond or None)
     t.key("h")
